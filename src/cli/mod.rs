@@ -1,0 +1,1 @@
+//! The command line: clap types and one file a command. The only room that prints.

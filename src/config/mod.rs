@@ -1,0 +1,1 @@
+//! TOML to a validated, resolved configuration; errors point at the line that is wrong.

@@ -1,0 +1,1 @@
+//! Published file formats to rows. The only room that knows file formats of datasets.

@@ -1,0 +1,17 @@
+//! `harness` evaluates models that take audio and images, by the protocols of published benchmarks, and
+//! regenerates the papers' tables.
+//!
+//! Data travels one way: `config` -> plan -> generate -> (judge) -> score -> report. ARCHITECTURE.md has the
+//! map and what each room must not know.
+
+pub mod benchmark;
+pub mod cli;
+pub mod config;
+pub mod dataset;
+pub mod media;
+pub mod metric;
+pub mod model;
+pub mod prompt;
+pub mod report;
+pub mod run;
+pub mod types;

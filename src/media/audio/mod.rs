@@ -1,0 +1,1 @@
+//! Audio: sniff, decode, downmix, resample, window; log-mel for local models.

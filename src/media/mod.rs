@@ -1,0 +1,3 @@
+//! Media files: sniffing, decoding, transforms. The only room that knows codecs.
+
+pub mod audio;

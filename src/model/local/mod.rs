@@ -1,0 +1,1 @@
+//! Local models in candle. The only room that knows candle.

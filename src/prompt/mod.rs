@@ -1,0 +1,1 @@
+//! Prompt files and templates, with their hashes.

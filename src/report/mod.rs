@@ -1,0 +1,1 @@
+//! Tables and comparison with published figures.

@@ -1,0 +1,1 @@
+//! Plan and generate: scheduling, journal, resume, progress. Knows no protocol, no codec and no dialect.

@@ -1,0 +1,1 @@
+//! The few plain types that everything passes through.
