@@ -1,1 +1,430 @@
-//! The few plain types that everything passes through.
+//! The few plain types that everything passes through: samples, requests, outcomes, responses.
+//!
+//! They are data with constructors; no room's rules live here. This module must not know files, codecs,
+//! dialects, benchmarks or candle.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A 32-byte blake3 hash, written as 64 hexadecimal digits on disk.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Digest(pub [u8; 32]);
+
+impl Digest {
+    /// The hash of `bytes`.
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(*blake3::hash(bytes).as_bytes())
+    }
+
+    /// The first 12 hexadecimal digits, for people.
+    pub fn short(&self) -> String {
+        self.to_string()[..12].to_owned()
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Digest({})", self.short())
+    }
+}
+
+impl Serialize for Digest {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Digest {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
+        blake3::Hash::from_hex(text.as_bytes())
+            .map(|hash| Self(*hash.as_bytes()))
+            .map_err(|_| serde::de::Error::custom(format!("expected 64 hexadecimal digits, found `{text}`")))
+    }
+}
+
+/// Who speaks in a message of a chat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Instructions before the conversation.
+    System,
+    /// The one who asks.
+    User,
+    /// The model.
+    Assistant,
+}
+
+impl Role {
+    /// The name that chat templates and dialects use.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::System => "system",
+            Self::User => "user",
+            Self::Assistant => "assistant",
+        }
+    }
+}
+
+/// Which part of a clip is used. The length of `First` and `Last` is the model's `max_seconds`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Window {
+    /// The whole clip; one longer than the model takes is a `media_error`, never cut silently.
+    #[default]
+    Whole,
+    /// The first `max_seconds` of the clip.
+    First,
+    /// The last `max_seconds` of the clip.
+    Last,
+}
+
+impl Window {
+    /// The name used in configs, journals and tables.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Whole => "whole",
+            Self::First => "first",
+            Self::Last => "last",
+        }
+    }
+}
+
+/// Which clip, and how it is to be cut.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AudioRef {
+    /// The name the dataset gives the clip, relative to its media folder. The dataset knows where it is.
+    pub name: String,
+    /// Which part of it is used.
+    pub window: Window,
+}
+
+/// Which image.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImageRef {
+    /// The name the dataset gives the image, relative to its media folder.
+    pub name: String,
+}
+
+/// One piece of a message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Part {
+    /// Text as it is.
+    Text(String),
+    /// A clip.
+    Audio(AudioRef),
+    /// An image.
+    Image(ImageRef),
+}
+
+/// One turn of a chat.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Message {
+    /// Who speaks.
+    pub role: Role,
+    /// What is said, in order.
+    pub parts: Vec<Part>,
+}
+
+impl Message {
+    /// A message of one text.
+    pub fn text(role: Role, text: impl Into<String>) -> Self {
+        Self { role, parts: vec![Part::Text(text.into())] }
+    }
+}
+
+/// What a model is asked: a chat that goes through the model's own template, or a string with control tokens
+/// that is sent as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Prompt {
+    /// Messages; the model's chat template makes the string.
+    Chat(Vec<Message>),
+    /// A finished prompt string; its audio placeholders belong to `audio` in order.
+    Raw {
+        /// The string, control tokens included.
+        text: String,
+        /// The clips that its placeholders stand for.
+        audio: Vec<AudioRef>,
+    },
+}
+
+impl Prompt {
+    /// The clips of the prompt, in order.
+    pub fn audio(&self) -> Vec<&AudioRef> {
+        match self {
+            Self::Raw { audio, .. } => audio.iter().collect(),
+            Self::Chat(messages) => messages
+                .iter()
+                .flat_map(|message| &message.parts)
+                .filter_map(|part| match part {
+                    Part::Audio(audio) => Some(audio),
+                    Part::Text(_) | Part::Image(_) => None,
+                })
+                .collect(),
+        }
+    }
+
+    /// Whether the prompt holds an image.
+    pub fn has_image(&self) -> bool {
+        matches!(self, Self::Chat(messages)
+            if messages.iter().any(|message| message.parts.iter().any(|part| matches!(part, Part::Image(_)))))
+    }
+}
+
+/// Generation settings, resolved: every value is the one that is used.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Generation {
+    /// 0 is greedy decoding; above 0 the logits are divided by it and a token is drawn.
+    pub temperature: f64,
+    /// Nucleus sampling: the smallest set of tokens with at least this probability; 1 is off.
+    pub top_p: f64,
+    /// The number of most likely tokens to draw from; 0 is off.
+    pub top_k: usize,
+    /// Divides positive and multiplies negative logits of tokens seen before; 1 is off.
+    pub repetition_penalty: f64,
+    /// The most tokens a response may have; reaching it gives the outcome `length`.
+    pub max_new_tokens: usize,
+    /// Strings that end a response; they are not part of its text.
+    pub stop: Vec<String>,
+}
+
+impl Default for Generation {
+    /// Greedy decoding of at most 256 tokens.
+    fn default() -> Self {
+        Self {
+            temperature: 0.0,
+            top_p: 1.0,
+            top_k: 0,
+            repetition_penalty: 1.0,
+            max_new_tokens: 256,
+            stop: Vec::new(),
+        }
+    }
+}
+
+/// Names and values that groups of a table are made of: `src`, `tgt`, `category`…
+pub type Tags = BTreeMap<String, String>;
+
+/// One item of a benchmark: where it came from, its gold and its tags. No media bytes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sample {
+    /// Unique within its benchmark section.
+    pub id: String,
+    /// The row of the dataset, as read.
+    pub row: serde_json::Value,
+}
+
+/// Which reading of a paper's scoring is meant: they differ in all five papers.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Profile {
+    /// What the authors' tools do.
+    #[default]
+    Official,
+    /// The scoring recipe of this product.
+    Recipe,
+}
+
+impl Profile {
+    /// The name used in configs and tables.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Official => "official",
+            Self::Recipe => "recipe",
+        }
+    }
+}
+
+/// One line of a run's plan: a request as scoring sees it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Planned {
+    /// Hash of all that is known of the request before its media are read; responses name it.
+    pub request: Digest,
+    /// The label of the benchmark section.
+    pub benchmark: String,
+    /// The conditions that it serves: a same-language pair serves both `sqa` and `xsqa`.
+    pub conditions: Vec<String>,
+    /// The sample that it asks about.
+    pub sample: String,
+    /// What tables group by.
+    #[serde(default, skip_serializing_if = "Tags::is_empty")]
+    pub tags: Tags,
+    /// The reference answers; several are alternatives.
+    pub gold: Vec<String>,
+}
+
+/// One line of `responses.jsonl`: an outcome with all that belongs to it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Response {
+    /// Hash of all that can change the answer, media content included.
+    pub key: Digest,
+    /// The planned request that it answers.
+    pub request: Digest,
+    /// The label of the benchmark section.
+    pub benchmark: String,
+    /// The sample.
+    pub sample: String,
+    /// The request's tags, for people who read the journal.
+    #[serde(default, skip_serializing_if = "Tags::is_empty")]
+    pub tags: Tags,
+    /// What came of it.
+    pub outcome: Outcome,
+    /// The model's text, without special tokens.
+    pub text: String,
+    /// The sentence of a failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// The generated token ids, where the model shows them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<Vec<u32>>,
+    /// Tokens counted.
+    pub usage: Usage,
+    /// Seconds the model worked on it; for a batch, the batch's time.
+    pub seconds: f64,
+    /// How often it was tried.
+    pub attempts: u32,
+    /// The clips and what was done to them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub media: Vec<MediaRecord>,
+    /// The earlier request with the same key whose answer this is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reused_from: Option<Digest>,
+    /// When it was written.
+    pub time: String,
+}
+
+/// What came of a request: a closed set. Only the first four are answers of the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// The model answered and ended by itself.
+    Ok,
+    /// The model was cut at `max_new_tokens`.
+    Length,
+    /// The provider's filter withheld the answer.
+    ContentFilter,
+    /// The model answered with nothing but white space.
+    Empty,
+    /// The media of the request could not be read, or are more than the model takes.
+    MediaError,
+    /// The request failed.
+    RequestError,
+}
+
+impl Outcome {
+    /// All outcomes, in the order of tables.
+    pub const ALL: [Self; 6] =
+        [Self::Ok, Self::Length, Self::ContentFilter, Self::Empty, Self::MediaError, Self::RequestError];
+
+    /// The name used on disk and in tables.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Length => "length",
+            Self::ContentFilter => "content_filter",
+            Self::Empty => "empty",
+            Self::MediaError => "media_error",
+            Self::RequestError => "request_error",
+        }
+    }
+
+    /// Whether the model was heard. Failures are not: they are never scored, and a resumed run tries them again.
+    pub fn is_answer(self) -> bool {
+        !matches!(self, Self::MediaError | Self::RequestError)
+    }
+}
+
+/// Tokens of a request, as counted by the model.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Usage {
+    /// Tokens of the prompt, those of media included.
+    pub prompt_tokens: u64,
+    /// Tokens of the prompt that stand for audio.
+    pub audio_tokens: u64,
+    /// Tokens of the response.
+    pub completion_tokens: u64,
+}
+
+/// What was done to a clip between its file and the model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AudioRecord {
+    /// The clip as it was found.
+    pub source: AudioSource,
+    /// The part that was used.
+    pub window: Window,
+    /// First sample of the window and its length, in samples at `rate`.
+    pub start: u64,
+    /// Samples that were used, at `rate`.
+    pub samples: u64,
+    /// The rate that the model got, in Hz.
+    pub rate: u32,
+    /// The steps taken, in order, by name: `downmix`, `resample:soxr_hq`, `window:first`…
+    pub steps: Vec<String>,
+}
+
+/// A clip as it was found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AudioSource {
+    /// `wav` or `flac`, from the content.
+    pub format: String,
+    /// Sample rate in Hz.
+    pub rate: u32,
+    /// Channels.
+    pub channels: u16,
+    /// Bits a sample.
+    pub bits: u16,
+    /// Frames (samples of one channel) in the whole clip.
+    pub frames: u64,
+}
+
+/// A clip of one request as the journal keeps it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MediaRecord {
+    /// The name the dataset gives the clip.
+    pub name: String,
+    /// Hash of what was used: of the file for a whole clip, of the window's samples otherwise.
+    pub digest: Digest,
+    /// Size of the file in bytes.
+    pub bytes: u64,
+    /// When the file was last changed, in nanoseconds since 1970, where the file system says.
+    pub modified: Option<u64>,
+    /// What was done to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub audio: Option<AudioRecord>,
+}
+
+/// Log-mel features of one clip, as the Whisper feature extractor makes them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LogMel {
+    /// Mel bands.
+    pub bins: usize,
+    /// Frames, padding included: 3000 for the 30 s window.
+    pub frames: usize,
+    /// Frames that hold sound: `ceil(samples / 160)`.
+    pub valid_frames: usize,
+    /// Values, one row of `frames` for each band.
+    pub data: Vec<f32>,
+}
+
+/// A clip ready for a model.
+#[derive(Clone, Debug)]
+pub struct PreparedAudio {
+    /// Hash of what was used; equal digests are equal clips.
+    pub digest: Digest,
+    /// The features, shared by all requests on the clip.
+    pub features: Arc<LogMel>,
+}

@@ -1,1 +1,78 @@
-//! The protocols of the papers: conditions, prompts, gold, scoring recipe, tables. Never opens a file, a socket or a codec.
+//! The protocols of the papers: conditions, prompts, gold, scoring recipe, tables.
+//!
+//! A benchmark turns dataset rows into requests and planned requests with their responses into scores and
+//! tables. It never opens a file, a socket or a codec: rows and prompt texts are given to it, and it names
+//! media without touching them.
+
+pub mod ccfqa;
+pub mod manifest;
+pub mod scores;
+
+use crate::model::ModelIdentity;
+use crate::prompt::PromptInfo;
+use crate::report::published::Published;
+use crate::report::table::Table;
+use crate::types::{Generation, Planned, Prompt, Response, Sample, Tags};
+pub use scores::{BenchmarkScores, ConditionCounts, MetricValue};
+
+/// A request as a benchmark makes it: the run adds model, settings, seed and media.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Draft {
+    /// The conditions that it serves, in the order of [`Benchmark::conditions`].
+    pub conditions: Vec<String>,
+    /// What tables group by.
+    pub tags: Tags,
+    /// The reference answers.
+    pub gold: Vec<String>,
+    /// What is asked.
+    pub prompt: Prompt,
+}
+
+/// What a benchmark may look at to say how a run departs from its paper.
+#[derive(Clone, Debug)]
+pub struct RunFacts<'a> {
+    /// The model.
+    pub model: &'a ModelIdentity,
+    /// How answers were generated.
+    pub generation: &'a Generation,
+    /// The run's seed.
+    pub seed: u64,
+    /// Samples that were taken, of those in the data; `None` when all.
+    pub subset: Option<(u64, u64)>,
+}
+
+/// One paper's evaluation, set up by one `[[benchmark]]` section.
+pub trait Benchmark: Send + Sync {
+    /// The conditions of this section, in the order of its tables.
+    fn conditions(&self) -> &[String];
+
+    /// A sample from a row of the published format. The error says what is wrong with the row; the dataset
+    /// adds file and line.
+    fn sample(&self, row: serde_json::Value) -> Result<Sample, String>;
+
+    /// The requests on a sample, those on the same clip next to each other.
+    fn requests(&self, sample: &Sample) -> Vec<Draft>;
+
+    /// The prompt texts in use: for manifest and tables.
+    fn prompts(&self) -> Vec<PromptInfo>;
+
+    /// Sentences on how the run departs from the paper's protocol, for the foot of every table.
+    fn deviations(&self, facts: &RunFacts<'_>) -> Vec<String>;
+
+    /// A fresh scorer, to be fed every planned request in plan order.
+    fn scorer(&self) -> Box<dyn Scorer>;
+
+    /// The tables of the scores, with published figures of `compare_to` beside them where there are any.
+    fn tables(&self, scores: &BenchmarkScores, published: &Published, compare_to: Option<&str>)
+    -> Vec<Table>;
+}
+
+/// Takes planned requests with what came of them, and gives scores. Memory must not grow with the number of
+/// requests beyond what the metric needs.
+pub trait Scorer {
+    /// One planned request and its response, if there is one.
+    fn add(&mut self, planned: &Planned, response: Option<&Response>);
+
+    /// The scores: metrics and counts; the run fills in label, prompts and deviations.
+    fn finish(self: Box<Self>) -> BenchmarkScores;
+}

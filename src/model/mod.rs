@@ -1,4 +1,119 @@
-//! What answers requests: the `Model` trait, its identity and its limits.
+//! What answers requests: the [`Model`] trait, its identity and its limits.
+//!
+//! A model gets requests whose media are ready and gives one answer each, in order. It must not know
+//! benchmarks, journals or the config file.
 
 #[cfg(feature = "local")]
 pub mod local;
+
+use futures::future::BoxFuture;
+use serde::{Deserialize, Serialize};
+
+use crate::types::{Digest, Generation, Outcome, PreparedAudio, Prompt, Usage};
+
+/// Who a model is, as far as its answers can depend on it: part of every request's key.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ModelIdentity {
+    /// The name for tables.
+    pub name: String,
+    /// `local` or the dialect of an endpoint.
+    pub kind: String,
+    /// The architecture of a local model, or the model name that an endpoint is asked for.
+    pub model: String,
+    /// A digest of a local model's files, or an endpoint's address without secrets.
+    pub revision: String,
+    /// The number format of a local model's weights and arithmetic.
+    pub dtype: String,
+    /// The device of a local model. For people: not part of the key.
+    pub device: String,
+}
+
+/// What audio a model wants.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AudioNeed {
+    /// The model hears nothing.
+    None,
+    /// Log-mel features of a 30 s window, computed before the model is asked.
+    LogMel {
+        /// Mel bands.
+        bins: usize,
+    },
+}
+
+/// What a model accepts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MediaLimits {
+    /// What audio it wants.
+    pub audio: AudioNeed,
+    /// The longest clip in seconds.
+    pub max_seconds: f64,
+    /// Whether it sees images.
+    pub images: bool,
+}
+
+/// A request whose media are ready.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    /// The request's key: the seed of its randomness.
+    pub key: Digest,
+    /// What is asked.
+    pub prompt: Prompt,
+    /// The clips of the prompt, in its order.
+    pub audio: Vec<PreparedAudio>,
+    /// How to generate.
+    pub generation: Generation,
+    /// The run's seed.
+    pub seed: u64,
+}
+
+/// What a model made of one request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// What came of it.
+    pub outcome: Outcome,
+    /// The text, without special tokens; empty for failures.
+    pub text: String,
+    /// The generated token ids, where the model shows them.
+    pub tokens: Option<Vec<u32>>,
+    /// Tokens counted.
+    pub usage: Usage,
+    /// Seconds the model worked on it; for a batch, the batch's time.
+    pub seconds: f64,
+    /// How often it was tried.
+    pub attempts: u32,
+    /// The sentence of a failure.
+    pub error: Option<String>,
+}
+
+impl Answer {
+    /// A failed request.
+    pub fn failed(error: impl Into<String>) -> Self {
+        Self {
+            outcome: Outcome::RequestError,
+            text: String::new(),
+            tokens: None,
+            usage: Usage::default(),
+            seconds: 0.0,
+            attempts: 1,
+            error: Some(error.into()),
+        }
+    }
+}
+
+/// Something that answers requests.
+pub trait Model: Send + Sync {
+    /// Who it is.
+    fn identity(&self) -> &ModelIdentity;
+
+    /// What it accepts.
+    fn accepts(&self) -> &MediaLimits;
+
+    /// How many requests it is best given at once.
+    fn batch_size(&self) -> usize;
+
+    /// How many batches may be under way at once.
+    fn concurrency(&self) -> usize;
+
+    /// One answer for each request, in order. Never fails as a whole: what fails is an answer that says so.
+    fn answer(&self, batch: Vec<Prepared>) -> BoxFuture<'_, Vec<Answer>>;
+}

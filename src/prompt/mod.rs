@@ -1,1 +1,117 @@
 //! Prompt files and templates, with their hashes.
+//!
+//! A prompt is a text with `{name}` places. Places are filled in one pass, so text that is put in is never
+//! looked at again. This room must not know benchmarks or models.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+/// A prompt text in use, for manifest and tables.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PromptInfo {
+    /// Its name within its file.
+    pub name: String,
+    /// Where it came from: `harness wording`, or the file that the config names.
+    pub status: String,
+    /// SHA-256 of the text before places are filled, in hexadecimal.
+    pub sha256: String,
+}
+
+/// The prompt texts of one benchmark, by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PromptSet {
+    status: String,
+    texts: BTreeMap<String, String>,
+}
+
+impl PromptSet {
+    /// A set of texts that share a status.
+    pub fn new(status: impl Into<String>, texts: BTreeMap<String, String>) -> Self {
+        Self { status: status.into(), texts }
+    }
+
+    /// A text, if the set holds it.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.texts.get(name).map(String::as_str)
+    }
+
+    /// The names of the texts.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.texts.keys().map(String::as_str)
+    }
+
+    /// What manifest and tables say of a text.
+    pub fn info(&self, name: &str) -> Option<PromptInfo> {
+        let text = self.get(name)?;
+        Some(PromptInfo { name: name.to_owned(), status: self.status.clone(), sha256: sha256_hex(text) })
+    }
+}
+
+/// SHA-256 of a text, in hexadecimal.
+pub fn sha256_hex(text: &str) -> String {
+    use std::fmt::Write as _;
+    Sha256::digest(text.as_bytes()).iter().fold(String::with_capacity(64), |mut hex, byte| {
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
+}
+
+/// Fills the `{name}` places of a template in one pass. A place without a value stays as it is: it is
+/// [`places`] that finds unknown names when a prompt is loaded.
+pub fn fill(template: &str, values: &[(&str, &str)]) -> String {
+    let mut out = String::with_capacity(template.len() + values.iter().map(|(_, v)| v.len()).sum::<usize>());
+    let mut rest = template;
+    while let Some(open) = rest.find('{') {
+        out.push_str(&rest[..open]);
+        rest = &rest[open..];
+        match place_at(rest).and_then(|name| values.iter().find(|(known, _)| *known == name)) {
+            Some((name, value)) => {
+                out.push_str(value);
+                rest = &rest[name.len() + 2..];
+            }
+            None => {
+                out.push('{');
+                rest = &rest[1..];
+            }
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
+/// The names of the `{name}` places of a template, in order, with repeats.
+pub fn places(template: &str) -> Vec<&str> {
+    template.match_indices('{').filter_map(|(at, _)| place_at(&template[at..])).collect()
+}
+
+/// The name of the place that `text` begins with, if it begins with one.
+fn place_at(text: &str) -> Option<&str> {
+    let inner = text.strip_prefix('{')?;
+    let name = &inner[..inner.find('}')?];
+    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    (!name.is_empty() && name.chars().all(fits)).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_that_is_put_in_is_not_filled_again() {
+        let filled = fill("{a} {b} {c} {A} {", &[("a", "{b}"), ("b", "x")]);
+        assert_eq!(filled, "{b} x {c} {A} {");
+    }
+
+    #[test]
+    fn places_are_found_in_order() {
+        assert_eq!(places("{question}\nin {src}, {src} {} {Not} {a b"), ["question", "src", "src"]);
+    }
+
+    #[test]
+    fn hash_is_that_of_the_bytes() {
+        assert_eq!(sha256_hex(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+    }
+}

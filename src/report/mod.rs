@@ -1,1 +1,6 @@
 //! Tables and comparison with published figures.
+//!
+//! Takes scores, gives tables and their Markdown and CSV. Must not know journals, models or datasets.
+
+pub mod published;
+pub mod table;
