@@ -1,121 +1,109 @@
 //! TOML to a validated, resolved configuration; errors point at the line that is wrong.
 //!
-//! What was typed (`raw`) and what it means ([`RunConfig`]) are two types. This room alone may read
-//! environment variables. It must not open datasets, models or sockets.
+//! What was typed ([`raw`]) and what it means ([`RunConfig`]) are two types. The JSON schema is made from the
+//! first, and a file is checked against that schema, so there is one list of keys. This room alone may read
+//! environment variables ([`env`]). It must not open datasets, models or sockets: whether the files that a
+//! configuration names exist is for those who open them, and [`Locator`] lets them point at the line.
+//!
+//! The way of a file: `tree` (TOML with places) -> `overrides` -> `check` -> [`raw`] -> `resolve`.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+mod check;
+pub mod env;
+mod overrides;
+mod problem;
+pub mod raw;
+mod resolve;
+mod resolved;
+mod schema;
+#[cfg(test)]
+mod tests;
+mod tree;
 
-use serde::{Deserialize, Serialize};
+use std::path::Path;
 
-use crate::types::{Generation, Profile, Window};
+use serde::Deserialize as _;
 
-/// A configuration, resolved: every path absolute or relative to the current folder, every default filled in.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct RunConfig {
-    /// The file that it was read from.
-    pub path: PathBuf,
-    /// `[run]`
-    pub run: RunSection,
-    /// `[model]`
-    pub model: ModelConfig,
-    /// `[generation]`
-    pub generation: Generation,
-    /// `[[benchmark]]`, in file order; labels are unique.
-    pub benchmarks: Vec<BenchmarkConfig>,
+pub use overrides::Override;
+pub use problem::{ConfigError, Place, Problem, Spot, nearest};
+pub use resolve::DEFAULT_SEED;
+pub use resolved::{AudioConfig, BenchmarkConfig, LimitBy, ModelConfig, ModelKind, RunConfig, RunSection};
+pub use schema::schema;
+pub use tree::{Locator, Step};
+
+/// A configuration, and what is needed to speak about it.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// What it means.
+    pub config: RunConfig,
+    /// What is allowed but probably not meant: one sentence each, with its place.
+    pub warnings: Vec<String>,
+    /// Where its keys were written.
+    pub locator: Locator,
 }
 
-/// `[run]`
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct RunSection {
-    /// The run's name: its folder under the results folder.
-    pub name: String,
-    /// Seed of every random choice.
-    pub seed: u64,
-    /// The results folder, relative to the current folder.
-    pub results: PathBuf,
+/// The most bytes that a configuration may have; a longer file is something else, named by mistake.
+const MAX_BYTES: u64 = 4 << 20;
+
+/// Reads a configuration file and puts overrides over it, the last one winning.
+///
+/// All that is wrong is reported together. Whether the files that it names exist is not looked at.
+pub fn load(path: &Path, overrides: &[Override]) -> Result<Loaded, ConfigError> {
+    let unreadable = |reason: String| ConfigError::Unreadable { path: path.to_path_buf(), reason };
+    let found = std::fs::metadata(path)
+        .map_err(|error| unreadable(format!("cannot read the configuration: {error}; name a .toml file")))?;
+    if found.is_dir() {
+        return Err(unreadable("this is a folder; name a configuration file, such as demo.toml".to_owned()));
+    }
+    if found.len() > MAX_BYTES {
+        let size = found.len();
+        return Err(unreadable(format!(
+            "this file has {size} bytes, more than any configuration; name a .toml file"
+        )));
+    }
+    let bytes = std::fs::read(path).map_err(|error| {
+        unreadable(format!("cannot read the configuration: {error}; check its permissions"))
+    })?;
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        let line = error.as_bytes().iter().take(at).filter(|byte| **byte == b'\n').count() + 1;
+        unreadable(format!("line {line} is not UTF-8 text; save the configuration as UTF-8"))
+    })?;
+    load_text(path, &text, overrides)
 }
 
-/// Kinds of models.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum ModelKind {
-    /// A local model in candle.
-    Local,
-}
+/// The same for a text that was read already; `path` is where it came from.
+pub fn load_text(path: &Path, text: &str, overrides: &[Override]) -> Result<Loaded, ConfigError> {
+    // Some editors begin a file with a byte order mark.
+    let text = text.strip_prefix('\u{FEFF}').unwrap_or(text).to_owned();
+    let file = problem::Source { name: path.display().to_string(), text };
+    let sources: Vec<_> = std::iter::once(file).chain(overrides.iter().map(Override::source)).collect();
+    let invalid = |problems: Vec<Problem>| ConfigError::Invalid { problems };
 
-/// `[model]`
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ModelConfig {
-    /// What kind of model it is.
-    pub kind: ModelKind,
-    /// The name for tables; the weights folder's name by default.
-    pub name: String,
-    /// The architecture of a local model: `qwen2_audio`.
-    pub architecture: String,
-    /// The folder of a local model.
-    pub weights: PathBuf,
-    /// `auto`, `cpu`, `cuda`, `cuda:N` or `metal`.
-    pub device: String,
-    /// `auto`, `f32`, `bf16` or `f16`.
-    pub dtype: String,
-    /// Requests that go through the model together.
-    pub batch_size: usize,
-    /// `[model.audio]`
-    pub audio: AudioConfig,
-    /// The paper's name of this model: its published figures stand beside ours.
-    pub published_as: Option<String>,
-}
-
-/// `[model.audio]`
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct AudioConfig {
-    /// The longest clip that the model gets, in seconds.
-    pub max_seconds: f64,
-    /// Which part of a clip it gets.
-    pub window: Window,
-}
-
-/// How `limit` picks samples.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum LimitBy {
-    /// The first ones of the data.
-    #[default]
-    First,
-    /// A draw that depends on the run's seed and the sample ids only.
-    Seeded,
-}
-
-/// One `[[benchmark]]` section.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct BenchmarkConfig {
-    /// How the section is called in journals, tables and files; the name by default.
-    pub label: String,
-    /// The benchmark: `ccfqa`, `manifest`.
-    pub name: String,
-    /// The dataset's file or folder.
-    pub data: PathBuf,
-    /// The folder that media names are relative to; the data's folder by default.
-    pub media: Option<PathBuf>,
-    /// The conditions to run; empty means the benchmark's default.
-    pub conditions: Vec<String>,
-    /// The languages to run; empty means all.
-    pub languages: Vec<String>,
-    /// The profile whose figures are the headline.
-    pub profile: Profile,
-    /// The most samples to take.
-    pub limit: Option<u64>,
-    /// How `limit` picks samples.
-    pub limit_by: LimitBy,
-    /// A file of prompt texts that replaces the harness wording.
-    pub prompt: Option<PathBuf>,
-    /// Whether answers go through the paper's post-processing before scoring.
-    pub strip_output: bool,
-    /// The metrics of a `manifest` benchmark.
-    pub metrics: Vec<String>,
-    /// Names of the fields of a `manifest` benchmark's rows, where they differ from the default.
-    pub fields: BTreeMap<String, String>,
-    /// The system message of a `manifest` benchmark.
-    pub system: Option<String>,
+    let root = tree::parse(&sources).map_err(invalid)?;
+    let mut locator = Locator { sources, root };
+    let mut problems = Vec::new();
+    for (index, change) in overrides.iter().enumerate() {
+        if let Err(problem) = change.apply(&mut locator.root, index + 1) {
+            problems.push(problem);
+        }
+    }
+    problems.extend(check::check(&locator));
+    if locator.root.get(&"run".into()).and_then(|run| run.key("name")).is_none()
+        && let Some(why) = check::unfit_for_files(&resolve::default_name(path))
+    {
+        problems.push(
+            Problem::new(locator.place(&[]), format!("the file's name, which names the run, {why}"))
+                .help("give the run a name: [run] name = \"my-run\""),
+        );
+    }
+    if !problems.is_empty() {
+        problems.sort_by_key(|problem| Locator::order(&problem.place));
+        return Err(invalid(problems));
+    }
+    // The check has gone through the same schema, so this fails only where the two disagree.
+    let raw = raw::RawConfig::deserialize(locator.root.to_toml())
+        .map_err(|error| Problem::new(locator.place(&[]), error.message().to_owned()))?;
+    let config = resolve::resolve(path, raw, &locator);
+    let warnings = check::warnings(&config, &locator);
+    Ok(Loaded { config, warnings, locator })
 }

@@ -1,0 +1,217 @@
+//! What is typed: the sections and keys of a configuration file.
+//!
+//! These types are the one list of keys. Their doc comments are the descriptions of the JSON schema
+//! (`configs/harness.schema.json`), and the loader checks a file against that same schema, so editors, loader
+//! and types cannot disagree. Every key that has a default is an `Option` here; the default itself is filled
+//! in when the configuration is resolved, and a test compares it with the `default` of the schema.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::resolved::{LimitBy, ModelKind};
+use crate::types::{Profile, Window};
+
+/// The architectures of local models, each with the longest clip in seconds that it takes.
+pub const ARCHITECTURES: [(&str, f64); 1] = [("qwen2_audio", 30.0)];
+
+/// A configuration of harness: which model answers which benchmarks, and how.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "harness configuration")]
+pub struct RawConfig {
+    /// The run: its name, its seed and where its files go.
+    pub run: Option<RawRun>,
+    /// The model that answers.
+    pub model: RawModel,
+    /// How answers are generated.
+    pub generation: Option<RawGeneration>,
+    /// The benchmarks to run, one `[[benchmark]]` section each.
+    #[schemars(length(min = 1))]
+    pub benchmark: Vec<RawBenchmark>,
+}
+
+/// The run: its name, its seed and where its files go.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RawRun {
+    /// The run's name: the folder under `results` that its files go to. The name of the configuration file,
+    /// without `.toml`, by default.
+    #[schemars(length(min = 1), example = &"qwen2audio")]
+    pub name: Option<String>,
+    /// The seed of every random choice: sampling, and the draw of samples with `limit_by = "seeded"`.
+    #[schemars(range(min = 0, max = 9_223_372_036_854_775_807_i64), extend("default" = 443), example = 443)]
+    pub seed: Option<u64>,
+    /// The folder that runs are kept in. Relative to the current folder; every other path in a configuration
+    /// file is relative to that file.
+    #[schemars(length(min = 1), extend("default" = "results"), example = &"results")]
+    pub results: Option<String>,
+}
+
+/// The model that answers.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RawModel {
+    /// What kind of model it is.
+    #[schemars(example = &"local")]
+    pub kind: ModelKind,
+    /// The architecture of a local model.
+    #[schemars(extend("enum" = architectures()), example = &"qwen2_audio")]
+    pub architecture: String,
+    /// The folder of a local model: `config.json`, `tokenizer.json`, `*.safetensors` and their companions, as
+    /// published on Hugging Face.
+    #[schemars(length(min = 1), example = &"../models/Qwen2-Audio-7B-Instruct")]
+    pub weights: String,
+    /// The model's name in tables. The name of the weights folder by default.
+    #[schemars(length(min = 1), example = &"Qwen2-Audio-7B-Instruct")]
+    pub name: Option<String>,
+    /// Where the model runs: `auto` (an accelerator that the program was built for, else the CPU), `cpu`,
+    /// `cuda`, `cuda:N` for one of several GPUs, or `metal`.
+    #[schemars(pattern("^(auto|cpu|cuda(:[0-9]+)?|metal)$"), extend("default" = "auto"), example = &"cuda:0")]
+    pub device: Option<String>,
+    /// The number format that the model computes in. `auto` is `f32` on the CPU and `bf16` elsewhere.
+    #[schemars(extend("default" = "auto"), example = &"bf16")]
+    pub dtype: Option<RawDtype>,
+    /// How many requests go through the model together. Changes speed and memory, not the requests.
+    #[schemars(range(min = 1, max = 4096), extend("default" = 8), example = 8)]
+    pub batch_size: Option<u64>,
+    /// The name that the paper's tables give this model: the published figures of that row stand beside ours.
+    #[schemars(length(min = 1), example = &"Qwen2-Audio")]
+    pub published_as: Option<String>,
+    /// What the model gets of a clip.
+    pub audio: Option<RawAudio>,
+}
+
+/// The names of [`ARCHITECTURES`].
+fn architectures() -> Vec<&'static str> {
+    ARCHITECTURES.iter().map(|(name, _)| *name).collect()
+}
+
+/// Number formats that a model can compute in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum RawDtype {
+    /// `f32` on the CPU, `bf16` on an accelerator.
+    Auto,
+    /// 32-bit floats.
+    F32,
+    /// 16-bit brain floats: the range of `f32`, fewer digits.
+    Bf16,
+    /// 16-bit IEEE floats.
+    F16,
+}
+
+impl RawDtype {
+    /// The name that is typed.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::F32 => "f32",
+            Self::Bf16 => "bf16",
+            Self::F16 => "f16",
+        }
+    }
+}
+
+/// What the model gets of a clip.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RawAudio {
+    /// The longest clip that the model gets, in seconds; `qwen2_audio` takes at most 30.
+    #[schemars(extend("exclusiveMinimum" = 0), extend("default" = 30.0), example = 30.0)]
+    pub max_seconds: Option<f64>,
+    /// Which part of a clip the model gets. No clip is ever cut without being asked for here.
+    #[schemars(extend("default" = "whole"), example = &"first")]
+    pub window: Option<Window>,
+}
+
+/// How answers are generated.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RawGeneration {
+    /// 0 is greedy decoding, the same answer every time; above 0 tokens are drawn, and higher is wilder.
+    #[schemars(range(min = 0), extend("default" = 0.0), example = 0.7)]
+    pub temperature: Option<f64>,
+    /// Nucleus sampling: draw from the smallest set of tokens that together have this probability. 1 is off.
+    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0), extend("default" = 1.0), example = 0.9)]
+    pub top_p: Option<f64>,
+    /// Draw from this many of the most likely tokens only. 0 is off, and so is -1.
+    #[schemars(range(min = -1, max = 1_000_000), extend("default" = 0), example = 50)]
+    pub top_k: Option<i64>,
+    /// Makes tokens that were seen before less likely (above 1) or more likely (below 1). 1 is off.
+    #[schemars(extend("exclusiveMinimum" = 0), extend("default" = 1.0), example = 1.1)]
+    pub repetition_penalty: Option<f64>,
+    /// The most tokens that an answer may have; one that reaches it has the outcome `length`.
+    #[schemars(range(min = 1, max = 1_000_000), extend("default" = 256), example = 256)]
+    pub max_new_tokens: Option<u64>,
+    /// Strings that end an answer; they are not part of it.
+    #[schemars(inner(length(min = 1)), extend("default" = [] as [&str; 0], "uniqueItems" = true), example = ["\n"])]
+    pub stop: Option<Vec<String>>,
+}
+
+/// One benchmark to run.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RawBenchmark {
+    /// The benchmark: `ccfqa`, or `manifest` for a JSONL file of your own.
+    #[schemars(length(min = 1), example = &"ccfqa")]
+    pub name: String,
+    /// How the section is called in journals, tables and files. The benchmark's name by default; two sections
+    /// need two labels.
+    #[schemars(length(min = 1), example = &"ccfqa-hard")]
+    pub label: Option<String>,
+    /// The dataset's file, or its folder where the benchmark takes one.
+    #[schemars(length(min = 1), example = &"../data/ccfqa/test.jsonl")]
+    pub data: String,
+    /// The folder that the dataset's media names are relative to. The folder that `data` is in (or `data`
+    /// itself where it is a folder) by default.
+    #[schemars(length(min = 1), example = &"../data/ccfqa")]
+    pub media: Option<String>,
+    /// The conditions to run, by name. All that the benchmark runs by default when empty.
+    #[schemars(
+        inner(length(min = 1)),
+        extend("default" = [] as [&str; 0], "uniqueItems" = true),
+        example = ["sqa", "xsqa"]
+    )]
+    pub conditions: Option<Vec<String>>,
+    /// The languages to run, by the dataset's codes. All when empty.
+    #[schemars(
+        inner(length(min = 1)),
+        extend("default" = [] as [&str; 0], "uniqueItems" = true),
+        example = ["eng", "cmn"]
+    )]
+    pub languages: Option<Vec<String>>,
+    /// The reading of the paper's scoring whose figures are the headline.
+    #[schemars(extend("default" = "official"), example = &"official")]
+    pub profile: Option<Profile>,
+    /// The most samples to take. All by default. Tables say when a run is a subset.
+    #[schemars(range(min = 1, max = 9_223_372_036_854_775_807_i64), example = 100)]
+    pub limit: Option<u64>,
+    /// How `limit` picks samples.
+    #[schemars(extend("default" = "first"), example = &"seeded")]
+    pub limit_by: Option<LimitBy>,
+    /// A TOML file of prompt texts to use in place of the harness wording, for instance the authors' own.
+    #[schemars(length(min = 1), example = &"../prompts/ccfqa.toml")]
+    pub prompt: Option<String>,
+    /// Whether answers go through the paper's post-processing before they are scored.
+    #[schemars(extend("default" = true), example = true)]
+    pub strip_output: Option<bool>,
+    /// The metrics of a `manifest` benchmark, by name. The benchmark's default when empty.
+    #[schemars(
+        inner(length(min = 1)),
+        extend("default" = [] as [&str; 0], "uniqueItems" = true),
+        example = ["exact_match", "contains"]
+    )]
+    pub metrics: Option<Vec<String>>,
+    /// The names that the rows of a `manifest` benchmark give their fields, where they differ from the
+    /// default: `{ audio = "path" }` reads the clip's name from `path`.
+    #[schemars(
+        extend("default" = {}, "additionalProperties" = { "type": "string", "minLength": 1 }),
+        example = BTreeMap::from([("audio", "path")])
+    )]
+    pub fields: Option<BTreeMap<String, String>>,
+    /// The system message of a `manifest` benchmark.
+    #[schemars(example = &"You are a helpful assistant.")]
+    pub system: Option<String>,
+}

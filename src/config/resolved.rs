@@ -1,0 +1,119 @@
+//! What a configuration means: every default filled in, every path resolved. The run is written against these
+//! types; they hold no spans and no options that a default would answer.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::types::{Generation, Profile, Window};
+
+/// A configuration, resolved: every path absolute or relative to the current folder, every default filled in.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunConfig {
+    /// The file that it was read from.
+    pub path: PathBuf,
+    /// `[run]`
+    pub run: RunSection,
+    /// `[model]`
+    pub model: ModelConfig,
+    /// `[generation]`
+    pub generation: Generation,
+    /// `[[benchmark]]`, in file order; labels are unique.
+    pub benchmarks: Vec<BenchmarkConfig>,
+}
+
+/// `[run]`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunSection {
+    /// The run's name: its folder under the results folder.
+    pub name: String,
+    /// Seed of every random choice.
+    pub seed: u64,
+    /// The results folder, relative to the current folder.
+    pub results: PathBuf,
+}
+
+/// Kinds of models.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ModelKind {
+    /// A local model in candle.
+    Local,
+}
+
+/// `[model]`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ModelConfig {
+    /// What kind of model it is.
+    pub kind: ModelKind,
+    /// The name for tables; the weights folder's name by default.
+    pub name: String,
+    /// The architecture of a local model: `qwen2_audio`.
+    pub architecture: String,
+    /// The folder of a local model.
+    pub weights: PathBuf,
+    /// `auto`, `cpu`, `cuda`, `cuda:N` or `metal`.
+    pub device: String,
+    /// `auto`, `f32`, `bf16` or `f16`.
+    pub dtype: String,
+    /// Requests that go through the model together.
+    pub batch_size: usize,
+    /// `[model.audio]`
+    pub audio: AudioConfig,
+    /// The paper's name of this model: its published figures stand beside ours.
+    pub published_as: Option<String>,
+}
+
+/// `[model.audio]`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AudioConfig {
+    /// The longest clip that the model gets, in seconds.
+    pub max_seconds: f64,
+    /// Which part of a clip it gets.
+    pub window: Window,
+}
+
+/// How `limit` picks samples.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum LimitBy {
+    /// The first ones of the data.
+    #[default]
+    First,
+    /// A draw that depends on the run's seed and the sample ids only.
+    Seeded,
+}
+
+/// One `[[benchmark]]` section.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BenchmarkConfig {
+    /// How the section is called in journals, tables and files; the name by default.
+    pub label: String,
+    /// The benchmark: `ccfqa`, `manifest`.
+    pub name: String,
+    /// The dataset's file or folder.
+    pub data: PathBuf,
+    /// The folder that media names are relative to; the data's folder by default.
+    pub media: Option<PathBuf>,
+    /// The conditions to run; empty means the benchmark's default.
+    pub conditions: Vec<String>,
+    /// The languages to run; empty means all.
+    pub languages: Vec<String>,
+    /// The profile whose figures are the headline.
+    pub profile: Profile,
+    /// The most samples to take.
+    pub limit: Option<u64>,
+    /// How `limit` picks samples.
+    pub limit_by: LimitBy,
+    /// A file of prompt texts that replaces the harness wording.
+    pub prompt: Option<PathBuf>,
+    /// Whether answers go through the paper's post-processing before scoring.
+    pub strip_output: bool,
+    /// The metrics of a `manifest` benchmark.
+    pub metrics: Vec<String>,
+    /// Names of the fields of a `manifest` benchmark's rows, where they differ from the default.
+    pub fields: BTreeMap<String, String>,
+    /// The system message of a `manifest` benchmark.
+    pub system: Option<String>,
+}
