@@ -67,15 +67,14 @@ pub fn fill(template: &str, values: &[(&str, &str)]) -> String {
     while let Some(open) = rest.find('{') {
         out.push_str(&rest[..open]);
         rest = &rest[open..];
-        match place_at(rest).and_then(|name| values.iter().find(|(known, _)| *known == name)) {
-            Some((name, value)) => {
-                out.push_str(value);
-                rest = &rest[name.len() + 2..];
-            }
-            None => {
-                out.push('{');
-                rest = &rest[1..];
-            }
+        if let Some((name, value)) =
+            place_at(rest).and_then(|name| values.iter().find(|(known, _)| *known == name))
+        {
+            out.push_str(value);
+            rest = &rest[name.len() + 2..];
+        } else {
+            out.push('{');
+            rest = &rest[1..];
         }
     }
     out.push_str(rest);

@@ -1,0 +1,228 @@
+//! Text: post-processing of answers, normalisation, exact match, Python's rounding and white space.
+
+use unicode_normalization::UnicodeNormalization as _;
+use unicode_normalization::char::is_combining_mark;
+
+/// Python's `round(value, decimals)`: the exact binary value to so many decimals, ties to even.
+///
+/// Multiplying, rounding and dividing does not give the same: 0.15 is a little less than 15/100 and rounds down.
+pub fn py_round(value: f64, decimals: u8) -> f64 {
+    format!("{value:.precision$}", precision = usize::from(decimals)).parse().unwrap_or(value)
+}
+
+/// What Python's `str.split()` splits at: Unicode white space and the four separators U+001C to U+001F.
+pub fn is_space(c: char) -> bool {
+    c.is_whitespace() || matches!(c, '\u{1c}'..='\u{1f}')
+}
+
+/// The words of a text, as Python's `str.split()` gives them.
+pub fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(is_space).filter(|word| !word.is_empty())
+}
+
+/// CCFQA's post-processing of an answer: what follows the last `</think>`, every line feed deleted, and of
+/// that what follows the last `": "`. No trimming.
+///
+/// The last step also cuts "Star Wars: A New Hope" to "A New Hope"; it is kept because the published figures
+/// were made so.
+pub fn ccfqa_answer(text: &str) -> String {
+    let spoken = text.rsplit("</think>").next().unwrap_or(text).replace('\n', "");
+    match spoken.rfind(": ") {
+        Some(at) => spoken[at + 2..].to_owned(),
+        None => spoken,
+    }
+}
+
+/// Whether a text opens `<think>` and never closes it: its end was cut off, and no answer follows.
+pub fn thinks_to_the_end(text: &str) -> bool {
+    text.rfind("<think>").is_some_and(|open| !text[open..].contains("</think>"))
+}
+
+/// What becomes of characters that are neither letters, digits, marks nor white space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signs {
+    /// They become a blank: "rock'n'roll" is three words.
+    Blank,
+    /// They go: "rock'n'roll" is one word.
+    Remove,
+}
+
+/// A text in a form that forgives spelling: NFKC, lower-cased, `signs` (punctuation, symbols, control
+/// characters) blanked or removed, white space collapsed to single blanks and trimmed.
+///
+/// Letters, digits and combining marks on them stay, in every script. Invisible format characters (soft hyphen,
+/// joiners, direction marks, byte order mark, variation selectors) are always removed, so that they split no word.
+pub fn normalise(text: &str, signs: Signs) -> String {
+    let folded: String = if text.is_ascii() {
+        text.to_ascii_lowercase()
+    } else {
+        text.nfkc().collect::<String>().to_lowercase().nfkc().collect()
+    };
+    let mut out = String::with_capacity(folded.len());
+    let mut blank = false;
+    let mut after_letter = false;
+    for c in folded.chars() {
+        if is_invisible(c) {
+            continue;
+        }
+        if c.is_alphanumeric() || (after_letter && is_combining_mark(c)) {
+            if blank && !out.is_empty() {
+                out.push(' ');
+            }
+            out.push(c);
+            (blank, after_letter) = (false, true);
+        } else {
+            blank |= is_space(c) || signs == Signs::Blank;
+            after_letter = false;
+        }
+    }
+    out
+}
+
+/// Characters that are never seen and carry no word: soft hyphen, joiners, direction marks, variation selectors.
+fn is_invisible(c: char) -> bool {
+    matches!(c,
+        '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+        | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{e0100}'..='\u{e01ef}')
+}
+
+/// `exact_match`: whether the answer is a reference, byte for byte.
+pub fn exact_match<S: AsRef<str>>(answer: &str, references: &[S]) -> bool {
+    references.iter().any(|reference| reference.as_ref() == answer)
+}
+
+/// `exact_match_norm`: whether the answer is a reference once both are [`normalise`]d with blanks for signs.
+pub fn exact_match_norm<S: AsRef<str>>(answer: &str, references: &[S]) -> bool {
+    let answer = normalise(answer, Signs::Blank);
+    references.iter().any(|reference| normalise(reference.as_ref(), Signs::Blank) == answer)
+}
+
+/// `contains`: whether the answer holds a reference, byte for byte, anywhere in it, inside words too. An empty
+/// reference is held by an empty answer only.
+pub fn contains<S: AsRef<str>>(answer: &str, references: &[S]) -> bool {
+    references.iter().any(|reference| holds(answer, reference.as_ref()))
+}
+
+/// `contains_norm`: [`contains`] once both are [`normalise`]d with blanks for signs.
+pub fn contains_norm<S: AsRef<str>>(answer: &str, references: &[S]) -> bool {
+    let answer = normalise(answer, Signs::Blank);
+    references.iter().any(|reference| holds(&answer, &normalise(reference.as_ref(), Signs::Blank)))
+}
+
+fn holds(answer: &str, reference: &str) -> bool {
+    if reference.is_empty() { answer.is_empty() } else { answer.contains(reference) }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn rounding_is_that_of_python() {
+        // Left: round(x, 1) as Python prints it.
+        for (value, expect) in [
+            (0.05, 0.1),
+            (0.15, 0.1),
+            (0.25, 0.2),
+            (0.35, 0.3),
+            (0.75, 0.8),
+            (2.5, 2.5),
+            (29.55, 29.6),
+            (38.525, 38.5),
+            (-0.25, -0.2),
+            (1e300, 1e300),
+        ] {
+            assert_eq!(py_round(value, 1), expect, "{value}");
+        }
+        assert_eq!(py_round(2.5, 0), 2.0);
+        assert!(py_round(f64::NAN, 1).is_nan());
+        assert_eq!(py_round(f64::INFINITY, 1), f64::INFINITY);
+    }
+
+    #[test]
+    fn post_processing_is_that_of_the_official_script() {
+        for (text, expect) in [
+            ("Star Wars: A New Hope", "A New Hope"),
+            ("Paris\nFrance", "ParisFrance"),
+            ("<think>x: y</think> Rome", " Rome"),
+            ("12:30", "12:30"),
+            ("a: b: ", ""),
+            ("a:\n b", "b"),
+            ("<think>never closed", "<think>never closed"),
+            ("a</think>b</think>", ""),
+            ("", ""),
+        ] {
+            assert_eq!(ccfqa_answer(text), expect, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn unclosed_thought_is_seen() {
+        assert!(thinks_to_the_end("<think>a</think><think>b"));
+        assert!(!thinks_to_the_end("<think>a</think> b"));
+        assert!(!thinks_to_the_end("b"));
+    }
+
+    #[test]
+    fn normal_form_keeps_words_of_every_script() {
+        for (text, blank, remove) in [
+            ("  The\tAnswer, is: 42! ", "the answer is 42", "the answer is 42"),
+            ("rock'n'roll", "rock n roll", "rocknroll"),
+            ("Ｆｕｌｌ　Ｗｉｄｔｈ１２", "full width12", "full width12"),
+            ("CAFE\u{301} – Ёлка", "café ёлка", "café ёлка"),
+            ("हिन्दी।", "हिन्दी", "हिन्दी"),
+            ("co\u{ad}operate\u{200b}", "cooperate", "cooperate"),
+            ("卢克·埃文斯", "卢克 埃文斯", "卢克埃文斯"),
+            ("I❤\u{fe0f}U", "i u", "iu"),
+            ("?!", "", ""),
+        ] {
+            assert_eq!(normalise(text, Signs::Blank), blank, "{text:?}");
+            assert_eq!(normalise(text, Signs::Remove), remove, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn matches_raw_and_normalised() {
+        let references = ["Paris", "the City of Light"];
+        for (answer, raw, norm, held, held_norm) in [
+            ("Paris", true, true, true, true),
+            ("paris.", false, true, false, true),
+            ("It is Paris.", false, false, true, true),
+            ("THE CITY OF LIGHT!", false, true, false, true),
+            ("Rome", false, false, false, false),
+            ("", false, false, false, false),
+        ] {
+            assert_eq!(exact_match(answer, &references), raw, "{answer}");
+            assert_eq!(exact_match_norm(answer, &references), norm, "{answer}");
+            assert_eq!(contains(answer, &references), held, "{answer}");
+            assert_eq!(contains_norm(answer, &references), held_norm, "{answer}");
+        }
+        assert!(contains("", &[""]) && !contains("a", &[""]) && !contains_norm("a", &["?"]));
+        assert!(!exact_match::<&str>("", &[]));
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_panics_and_normal_forms_are_clean(text: String, other: String, decimals: u8, value: f64) {
+            for signs in [Signs::Blank, Signs::Remove] {
+                let normal = normalise(&text, signs);
+                prop_assert!(normal.trim() == normal && !normal.contains("  "));
+                prop_assert!(normal.chars().all(|c| c == ' ' || c.is_alphanumeric() || is_combining_mark(c)));
+            }
+            let answer = ccfqa_answer(&text);
+            prop_assert!(!answer.contains('\n') && !answer.contains(": "));
+            prop_assert!(exact_match(&text, &[&other, &text]) && contains(&text, &[&text]));
+            prop_assert!(exact_match_norm(&text, &[&text]) && contains_norm(&text, &[&text]));
+            let _ = (py_round(value, decimals), thinks_to_the_end(&text), words(&text).count());
+        }
+
+        #[test]
+        fn words_are_those_of_python(text in "[a \t\u{1c}\u{1f}\u{85}\u{a0}\u{3000}\u{200b}]{0,20}") {
+            let spaces = "\t \u{1c}\u{1d}\u{1e}\u{1f}\u{85}\u{a0}\u{3000}";
+            let expect: Vec<&str> = text.split(|c| spaces.contains(c)).filter(|w| !w.is_empty()).collect();
+            prop_assert_eq!(words(&text).collect::<Vec<_>>(), expect);
+        }
+    }
+}
