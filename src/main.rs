@@ -1,2 +1,7 @@
-//! The `harness` binary.
-fn main() {}
+//! The `harness` binary: everything is in the library.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    harness::cli::main()
+}

@@ -1,1 +1,180 @@
 //! The command line: clap types and one file a command. The only room that prints.
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is the room that prints")]
+
+mod check;
+mod exit;
+mod list;
+mod open;
+mod progress;
+mod report;
+mod run;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::config::Override;
+use exit::Failure;
+
+/// Evaluate models that take audio and images, by the protocols of published benchmarks.
+#[derive(Debug, Parser)]
+#[command(name = "harness", version, max_term_width = 100, after_help = AFTER_HELP)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const AFTER_HELP: &str = "\
+Begin with:
+  harness check configs/demo.toml     see what a config would do, and what is wrong with it
+  harness run configs/demo.toml       ask the model, score, print the tables
+  harness list                        which benchmarks, conditions and model kinds there are
+
+A run lives in results/NAME: manifest.json (what it is made of), plan.jsonl (every request),
+responses.jsonl (every answer, written as it comes), scores.json and tables/. A run that was stopped,
+by whatever, goes on when the same command is given again.
+
+Tables go to standard output; progress and problems to standard error.
+
+Exit codes:
+  0    done
+  1    done, but requests failed or rows were unreadable (0 with --allow-incomplete)
+  2    the command line, the config or its data are wrong; nothing was asked
+  3    the model cannot be loaded
+  4    the run's folder cannot be used: locked, not writable, disk full, another format version
+  130  stopped by Ctrl-C; 143 by SIGTERM; the same command goes on from there
+
+Environment:
+  HARNESS_LOG   what to log to standard error, like `info` or `harness::run=debug`
+  NO_COLOR      no colours";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Ask the model what is not answered yet, score, and print the tables.
+    ///
+    /// Goes on with an earlier run of the same name where there is one: answers are never asked for twice, and
+    /// requests that failed are tried again.
+    Run(RunArgs),
+    /// Ask the model what is not answered yet, without scoring.
+    Generate(RunArgs),
+    /// Validate a config without running it: keys, files, model folder, prompts, every row and every clip's
+    /// header; then print the plan.
+    Check(CheckArgs),
+    /// Score the answers of a run again, and print the tables. Needs neither model nor data.
+    Score(FolderArgs),
+    /// Print the tables of a run's scores and write them to its tables/ folder.
+    Report(FolderArgs),
+    /// List benchmarks, conditions, metrics and model kinds.
+    List,
+    /// Print the JSON schema of config files.
+    Schema,
+}
+
+#[derive(Debug, Args)]
+struct ConfigArgs {
+    /// The config file.
+    config: PathBuf,
+    /// Set a key of the config, for example `generation.temperature=0.7`, `model.device=cuda`,
+    /// `benchmark.0.limit=5` or `benchmark.ccfqa.limit=5`. May be given several times.
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = Override::parse)]
+    set: Vec<Override>,
+    /// Take at most N samples of every benchmark. The tables say that it is a subset.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    limit: Option<u64>,
+    /// The run's name, instead of the config's.
+    #[arg(long)]
+    name: Option<String>,
+    /// The folder of results [default: the config's, or results].
+    #[arg(long, value_name = "DIR")]
+    results: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+struct RunArgs {
+    #[command(flatten)]
+    config: ConfigArgs,
+    /// Go on with an earlier run; refuse where there is none.
+    #[arg(long, conflicts_with = "fresh")]
+    resume: bool,
+    /// Begin anew; an earlier run of that name is set aside, not deleted.
+    #[arg(long)]
+    fresh: bool,
+    /// Exit with 0 even if requests failed or rows were unreadable. The tables show the counts either way.
+    #[arg(long)]
+    allow_incomplete: bool,
+}
+
+#[derive(Debug, Args)]
+struct CheckArgs {
+    #[command(flatten)]
+    config: ConfigArgs,
+}
+
+#[derive(Debug, Args)]
+struct FolderArgs {
+    /// The run: its name in the results folder, or the path of its folder.
+    run: String,
+    /// The folder of results.
+    #[arg(long, value_name = "DIR", default_value = "results")]
+    results: PathBuf,
+    /// Exit with 0 even if requests failed or rows were unreadable.
+    #[arg(long)]
+    allow_incomplete: bool,
+}
+
+/// Parses the command line, does what it says, and gives the exit code.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(e) => {
+            // clap's own code for usage errors is 2 as well; help and version exit with 0.
+            let code = if e.use_stderr() { exit::USAGE } else { exit::DONE };
+            let _ = e.print();
+            return ExitCode::from(code);
+        }
+    };
+    log_to_stderr();
+    let result = match cli.command {
+        Command::Run(args) => run::run(&args, run::Stages::All),
+        Command::Generate(args) => run::run(&args, run::Stages::Generate),
+        Command::Check(args) => check::check(&args),
+        Command::Score(args) => report::score(&args),
+        Command::Report(args) => report::report(&args),
+        Command::List => list::list(),
+        Command::Schema => list::schema(),
+    };
+    match result {
+        Ok(code) => ExitCode::from(code),
+        Err(Failure { code, message }) => {
+            if !message.is_empty() {
+                eprintln!("{message}");
+            }
+            ExitCode::from(code)
+        }
+    }
+}
+
+fn log_to_stderr() {
+    use tracing_subscriber::EnvFilter;
+    let filter = crate::config::env::log_filter().unwrap_or_else(|| "warn".to_owned());
+    let filter = EnvFilter::try_new(&filter).unwrap_or_else(|e| {
+        eprintln!("warning: {}: {e}; logging warnings only", crate::config::env::HARNESS_LOG);
+        EnvFilter::new("warn")
+    });
+    // A second subscriber in one process (tests) is no reason to fail.
+    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
+}
+
+/// Prints to standard output; a reader who has gone away is not an error.
+fn print(text: &str) -> Result<(), Failure> {
+    use std::io::Write as _;
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Failure::new(exit::FOLDER, format!("error: standard output: {e}")))
+        }
+        _ => Ok(()),
+    }
+}

@@ -452,14 +452,13 @@ fn later_checks_can_point_at_lines() {
     assert_eq!(place(&["benchmark".into(), 0.into(), "label".into()]), "settings/small.toml:7:1");
     assert_eq!(place(&["run".into(), "name".into()]), "settings/small.toml");
     let path = ["model".into(), "weights".into()];
-    let problem = loaded.locator.problem(&path, "the folder models/tiny does not exist", "download it");
+    let problem = loaded.locator.problem(&path, "the folder models/tiny does not exist; download it");
     assert_eq!(
         ConfigError::from(problem).to_string(),
-        "settings/small.toml:5:11: the folder models/tiny does not exist\n  \
+        "settings/small.toml:5:11: the folder models/tiny does not exist; download it\n  \
          |\n\
          5 | weights = \"models/tiny\"\n  \
-         |           ^^^^^^^^^^^^^\n  \
-         = download it"
+         |           ^^^^^^^^^^^^^"
     );
 }
 

@@ -278,10 +278,9 @@ impl Locator {
         if path.is_empty() { self.whole() } else { self.value(node) }
     }
 
-    /// A problem with the value under a path of keys: one sentence that says what is wrong, and one that says
-    /// what to do.
-    pub fn problem(&self, path: &[Step], message: impl Into<String>, help: impl Into<String>) -> Problem {
-        Problem::new(self.place(path), message).help(help)
+    /// A problem with the value under a path of keys: a sentence that says what is wrong and what to do.
+    pub fn problem(&self, path: &[Step], message: impl Into<String>) -> Problem {
+        Problem::new(self.place(path), message)
     }
 
     /// The file as a whole.

@@ -5,6 +5,9 @@
 
 #[cfg(feature = "local")]
 pub mod local;
+mod open;
+
+pub use open::{KINDS, Kind, ModelError, Opened, load, open};
 
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};

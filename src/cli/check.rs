@@ -1,0 +1,191 @@
+//! `harness check`: everything that can be known without running.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use super::exit::{self, Failure};
+use super::{CheckArgs, open, print};
+use crate::config::RunConfig;
+use crate::media::audio::probe_file;
+use crate::model::{MediaLimits, ModelIdentity};
+use crate::run::journal::Journal;
+use crate::run::manifest::{Manifest, ManifestBenchmark};
+use crate::run::plan::{Plan, Recipe, Section};
+use crate::types::{AudioSource, Window};
+
+/// Problems of one kind that are shown; the rest is counted.
+const SHOWN: usize = 10;
+
+/// `harness check CONFIG`
+pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
+    let loaded = open::load(&args.config)?;
+    let config = &loaded.config;
+    let mut problems = Vec::new();
+    let mut out = format!("config  {}\n", config.path.display());
+
+    let opened = open::model(&loaded).map_err(|e| problems.push(e.message)).ok();
+    if let Some(opened) = &opened {
+        let _ = writeln!(out, "model   {}: {}", opened.identity.name, opened.about);
+    }
+    let sections = open::sections(&loaded).map_err(|e| problems.push(e.message)).unwrap_or_default();
+    // Without the model the plan can still be checked; only the requests' ids mean nothing then.
+    let identity = opened.as_ref().map_or_else(|| nobody(config), |opened| opened.identity.clone());
+    let limits = opened.as_ref().map(|opened| opened.limits.clone());
+    let recipe = Recipe::new(&identity, config.model.audio.max_seconds, &config.generation, config.run.seed);
+    let folder = open::folder_of(config);
+    let state = if opened.is_some() { state_of(&folder) } else { String::new() };
+    let _ = writeln!(out, "run     {}{state}", folder.display());
+
+    let plan = Plan::new(sections.clone(), recipe)?;
+    for (index, section) in sections.iter().enumerate() {
+        let one = Plan::new(vec![section.clone()], plan.recipe().clone())?;
+        match one.survey(None, |_| {}) {
+            Ok(facts) => {
+                for facts in &facts {
+                    describe(&mut out, section, facts, &mut problems);
+                }
+            }
+            Err(e) => problems.push(format!("error: {e}")),
+        }
+        let clips = clips(&one, config, limits.as_ref(), &mut problems)?;
+        if let Some(clips) = clips {
+            let _ = writeln!(out, "  clips     {clips}");
+        }
+        for prompt in section.benchmark.prompts() {
+            let sha = prompt.sha256.get(..12).unwrap_or(&prompt.sha256);
+            let _ = writeln!(out, "  prompt    {} ({}, sha256 {sha})", prompt.name, prompt.status);
+        }
+        tracing::debug!(index, "section checked");
+    }
+    if problems.is_empty() {
+        let _ = writeln!(out, "\nall is well: harness run {}", config.path.display());
+        print(&out)?;
+        return Ok(exit::DONE);
+    }
+    print(&out)?;
+    for problem in &problems {
+        eprintln!("{problem}");
+    }
+    Err(Failure::new(exit::USAGE, format!("{} found; nothing was run", plural(problems.len() as u64, "problem"))))
+}
+
+fn nobody(config: &RunConfig) -> ModelIdentity {
+    ModelIdentity {
+        name: config.model.name.clone(),
+        kind: "none".to_owned(),
+        model: String::new(),
+        revision: String::new(),
+        dtype: String::new(),
+        device: String::new(),
+    }
+}
+
+/// What is in the run's folder already.
+fn state_of(folder: &std::path::Path) -> String {
+    match (Manifest::read(folder), Journal::read(&folder.join("responses.jsonl"))) {
+        (Ok(Some(manifest)), Ok(Some(journal))) => {
+            format!(" (begun {}, {} in the journal)", manifest.created, plural(journal.len() as u64, "response"))
+        }
+        (Ok(_), Ok(_)) => " (new)".to_owned(),
+        (Err(e), _) => format!(" (cannot be used: {e})"),
+        (_, Err(e)) => format!(" (cannot be used: {e})"),
+    }
+}
+
+fn describe(out: &mut String, section: &Section, facts: &ManifestBenchmark, problems: &mut Vec<String>) {
+    let of = match facts.dataset.samples {
+        all if all == facts.samples => String::new(),
+        all => format!(" of {all}"),
+    };
+    let _ = writeln!(
+        out,
+        "\n{} ({})\n  data      {}: {}{of} samples",
+        facts.label,
+        facts.name,
+        section.dataset.index().display(),
+        facts.samples
+    );
+    for (condition, requests) in &facts.conditions {
+        let _ = writeln!(out, "  {condition:<9} {}", plural(*requests, "request"));
+    }
+    let _ = writeln!(out, "  in all    {}", plural(facts.requests, "request"));
+    problems.extend(facts.dataset.unreadable.iter().take(SHOWN).map(|sentence| format!("error: {sentence}")));
+    let more = facts.dataset.unreadable_rows.saturating_sub(SHOWN.min(facts.dataset.unreadable.len()) as u64);
+    if more > 0 {
+        problems.push(format!(
+            "error: {}: {} more cannot be read",
+            facts.dataset.index.display(),
+            plural(more, "row")
+        ));
+    }
+}
+
+/// Looks at the header of every clip once.
+fn clips(
+    plan: &Plan,
+    config: &RunConfig,
+    limits: Option<&MediaLimits>,
+    problems: &mut Vec<String>,
+) -> Result<Option<String>, Failure> {
+    let mut seen: HashSet<(PathBuf, Window)> = HashSet::new();
+    let mut rates: BTreeMap<u32, u64> = BTreeMap::new();
+    let (mut shortest, mut longest, mut seconds) = (f64::INFINITY, 0.0_f64, 0.0_f64);
+    let (mut bad, mut good) = (0_usize, 0_u64);
+    let max_seconds = limits.map_or(config.model.audio.max_seconds, |l| l.max_seconds.min(config.model.audio.max_seconds));
+    plan.walk(|request| {
+        let Some(section) = plan.sections.get(request.section) else { return true };
+        for audio in request.prompt.audio() {
+            let path = section.dataset.media_path(&audio.name);
+            if !seen.insert((path.clone(), audio.window)) {
+                continue;
+            }
+            let found = probe_file(&path).map_err(|e| e.to_string()).and_then(|source| {
+                let length = length(&source);
+                if audio.window == Window::Whole && length > max_seconds + 0.001 {
+                    return Err(format!(
+                        "is {length:.1} s long, the model takes {max_seconds} s: set `window = \"first\"` or \
+                         `\"last\"` under [model.audio]"
+                    ));
+                }
+                Ok(source)
+            });
+            match found {
+                Ok(source) => {
+                    good += 1;
+                    *rates.entry(source.rate).or_default() += 1;
+                    shortest = shortest.min(length(&source));
+                    longest = longest.max(length(&source));
+                    seconds += length(&source);
+                }
+                Err(reason) => {
+                    bad += 1;
+                    if bad <= SHOWN {
+                        problems.push(format!(
+                            "error: sample {}: {}: {reason}",
+                            request.planned.sample,
+                            path.display()
+                        ));
+                    }
+                }
+            }
+        }
+        true
+    })?;
+    if bad > SHOWN {
+        problems.push(format!("error: {} more have such problems", plural((bad - SHOWN) as u64, "clip")));
+    }
+    let rates = rates.iter().map(|(rate, n)| format!("{n} at {rate} Hz")).collect::<Vec<_>>().join(", ");
+    Ok((good > 0).then(|| {
+        format!("{good}, {shortest:.1} to {longest:.1} s, {:.1} min in all ({rates})", seconds / 60.0)
+    }))
+}
+
+fn length(source: &AudioSource) -> f64 {
+    source.frames as f64 / f64::from(source.rate.max(1))
+}
+
+/// `1 request`, `2 requests`.
+fn plural(n: u64, what: &str) -> String {
+    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
+}

@@ -1,0 +1,96 @@
+//! From a config file to sections and model: what `run` and `check` have in common.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::ConfigArgs;
+use super::exit::{self, Failure};
+use crate::benchmark;
+use crate::config::{self, BenchmarkConfig, Loaded, Override, RunConfig, Step};
+use crate::dataset::{Dataset, DatasetError};
+use crate::model::{self, Opened};
+use crate::prompt::PromptSet;
+use crate::run::plan::Section;
+
+/// Loads the config with what the command line changes in it.
+pub(super) fn load(args: &ConfigArgs) -> Result<Loaded, Failure> {
+    let mut loaded = config::load(&args.config, &args.set)?;
+    if let Some(name) = &args.name {
+        loaded = config::load(&args.config, &with(&args.set, "run.name", &toml::Value::from(name.as_str())))?;
+    }
+    for benchmark in &mut loaded.config.benchmarks {
+        if let Some(limit) = args.limit {
+            benchmark.limit = Some(benchmark.limit.map_or(limit, |own| own.min(limit)));
+        }
+    }
+    if let Some(results) = &args.results {
+        loaded.config.run.results.clone_from(results);
+    }
+    for warning in &loaded.warnings {
+        eprintln!("warning: {warning}");
+    }
+    Ok(loaded)
+}
+
+fn with(set: &[Override], key: &str, value: &toml::Value) -> Vec<Override> {
+    let extra = Override::parse(&format!("{key}={value}"));
+    set.iter().cloned().chain(extra).collect()
+}
+
+/// The folder of a run.
+pub(super) fn folder_of(config: &RunConfig) -> PathBuf {
+    config.run.results.join(&config.run.name)
+}
+
+/// Sets up every section; all problems are reported together.
+pub(super) fn sections(loaded: &Loaded) -> Result<Vec<Section>, Failure> {
+    let mut sections = Vec::new();
+    let mut problems = Vec::new();
+    for (index, config) in loaded.config.benchmarks.iter().enumerate() {
+        match section(loaded, index, config) {
+            Ok(section) => sections.push(section),
+            Err(problem) => problems.push(problem),
+        }
+    }
+    if problems.is_empty() { Ok(sections) } else { Err(Failure::new(exit::USAGE, problems.join("\n"))) }
+}
+
+fn section(loaded: &Loaded, index: usize, config: &BenchmarkConfig) -> Result<Section, String> {
+    let at = |key: &str, problem: &dyn std::fmt::Display| {
+        problem_at(loaded, &["benchmark".into(), index.into(), key.into()], problem)
+    };
+    let prompts = match &config.prompt {
+        None => PromptSet::harness(&config.name),
+        Some(file) => read_prompts(file).map_err(|e| at("prompt", &e))?,
+    };
+    let window = loaded.config.model.audio.window;
+    let benchmark = benchmark::build(config, prompts.clone(), window).map_err(|e| at(e.key(), &e))?;
+    let dataset = Dataset::open(&config.data, config.media.as_deref()).map_err(|e| {
+        let key = if matches!(&e, DatasetError::Missing(path) if Some(path) == config.media.as_ref()) {
+            "media"
+        } else {
+            "data"
+        };
+        at(key, &e)
+    })?;
+    Ok(Section { config: config.clone(), benchmark: Arc::from(benchmark), prompts, dataset })
+}
+
+/// A problem that was found after the config was read, shown at the line that it comes from.
+fn problem_at(loaded: &Loaded, path: &[Step], problem: &dyn std::fmt::Display) -> String {
+    format!("error: {}", loaded.locator.problem(path, problem.to_string()))
+}
+
+/// Looks at the model without loading it.
+pub(super) fn model(loaded: &Loaded) -> Result<Opened, Failure> {
+    model::open(&loaded.config.model).map_err(|e| {
+        let place = ["model".into(), e.key().into()];
+        Failure::new(exit::MODEL, problem_at(loaded, &place, &e))
+    })
+}
+
+fn read_prompts(file: &Path) -> Result<PromptSet, String> {
+    let text = std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
+    let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    PromptSet::parse(&text, &name).map_err(|e| format!("{}: {e}", file.display()))
+}

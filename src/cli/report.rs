@@ -1,0 +1,62 @@
+//! `harness score` and `harness report`.
+
+use std::path::Path;
+
+use super::exit::{self, Failure};
+use super::{FolderArgs, print};
+use crate::report::scores_file::Scores;
+use crate::run::folder::find_run;
+use crate::run::score;
+
+/// `harness score RUN`
+pub(super) fn score(args: &FolderArgs) -> Result<u8, Failure> {
+    let folder = find_run(&args.run, &args.results)?;
+    let scores = score::score(&folder)?;
+    tables(&folder, &scores)?;
+    Ok(code(&scores, args.allow_incomplete))
+}
+
+/// `harness report RUN`
+pub(super) fn report(args: &FolderArgs) -> Result<u8, Failure> {
+    let folder = find_run(&args.run, &args.results)?;
+    let scores = score::read_scores(&folder)?;
+    tables(&folder, &scores)?;
+    Ok(code(&scores, args.allow_incomplete))
+}
+
+/// Writes the tables of a run and prints them; says on standard error what is incomplete.
+pub(super) fn tables(folder: &Path, scores: &Scores) -> Result<(), Failure> {
+    let tables = score::report(folder, scores)?;
+    let text = tables.iter().map(crate::report::table::Table::to_markdown).collect::<Vec<_>>().join("\n");
+    print(&text)?;
+    for section in &scores.benchmarks {
+        for warning in &section.warnings {
+            eprintln!("warning: {}: {warning}", section.label);
+        }
+        let unanswered = section.conditions.iter().map(|c| c.unanswered()).max().unwrap_or_default();
+        if unanswered > 0 {
+            let missing = section.conditions.iter().map(|c| c.missing).max().unwrap_or_default();
+            eprintln!(
+                "incomplete: {}: {unanswered} requests have no answer ({missing} never asked); they are in no \
+                 score. Run the same config again to try just these",
+                section.label
+            );
+        }
+        if section.unreadable_rows > 0 {
+            eprintln!(
+                "incomplete: {}: {} rows of the data are unreadable; {} names them",
+                section.label,
+                section.unreadable_rows,
+                folder.join("manifest.json").display()
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The exit code of scores.
+pub(super) fn code(scores: &Scores, allow_incomplete: bool) -> u8 {
+    let incomplete =
+        scores.benchmarks.iter().any(|s| s.unreadable_rows > 0 || s.conditions.iter().any(|c| c.unanswered() > 0));
+    if incomplete && !allow_incomplete { exit::INCOMPLETE } else { exit::DONE }
+}

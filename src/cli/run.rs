@@ -1,0 +1,294 @@
+//! `harness run` and `harness generate`: the walk through all stages.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use super::exit::{self, Failure};
+use super::progress::Progress;
+use super::{RunArgs, open, report};
+use crate::config::RunConfig;
+use crate::media::Preparer;
+use crate::model::{self, ModelIdentity, Opened};
+use crate::run::folder::{Begin, RunFolder};
+use crate::run::generate::{Summary, generate, is_answered};
+use crate::run::journal::Journal;
+use crate::run::manifest::{Host, Manifest, ManifestBenchmark, VERSION};
+use crate::run::plan::{Plan, Recipe};
+use crate::run::score;
+use crate::types::{Digest, Outcome};
+
+/// How far to walk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stages {
+    /// Plan, generate, score, report.
+    All,
+    /// Plan and generate.
+    Generate,
+}
+
+/// `harness run CONFIG`
+pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
+    let loaded = open::load(&args.config)?;
+    let config = &loaded.config;
+    let sections = open::sections(&loaded)?;
+    let opened = open::model(&loaded)?;
+    let recipe =
+        Recipe::new(&opened.identity, config.model.audio.max_seconds, &config.generation, config.run.seed);
+    let plan = Plan::new(sections, recipe)?;
+
+    // The folder and its files come first: a place that cannot be written fails before the long work.
+    let begin = match (args.resume, args.fresh) {
+        (true, _) => Begin::Resume,
+        (_, true) => Begin::Fresh,
+        _ => Begin::Either,
+    };
+    let folder = RunFolder::open(&open::folder_of(config), begin)?;
+    if let Some(aside) = folder.set_aside() {
+        eprintln!("the earlier run is now {}", aside.display());
+    }
+    let earlier = Manifest::read(folder.path())?;
+    if let Some(earlier) = &earlier {
+        same_run(earlier, config, &opened.identity, folder.path())?;
+    }
+    let mut journal = Journal::append_to(&folder.path().join("responses.jsonl"))?;
+    say_state_of(&journal);
+
+    let Survey { benchmarks, done, answered, pending } = survey(&plan, &folder, &journal)?;
+    say_unreadable(&benchmarks);
+    let requests: u64 = benchmarks.iter().map(|b| b.requests).sum();
+    let done_count: u64 = answered.iter().sum();
+    let now = jiff::Timestamp::now().to_string();
+    let manifest = Manifest {
+        version: VERSION,
+        run: config.run.name.clone(),
+        harness: env!("CARGO_PKG_VERSION").to_owned(),
+        created: earlier.map_or_else(|| now.clone(), |earlier| earlier.created),
+        planned: now,
+        host: Host::here(),
+        config: config.clone(),
+        model: opened.identity.clone(),
+        benchmarks,
+    };
+    manifest.write(folder.path())?;
+    let verb = if folder.resumed() { "going on with" } else { "run" };
+    let state = if done_count > 0 { format!(", {done_count} of them answered") } else { String::new() };
+    eprintln!("{verb} {}: {requests} requests{state}", folder.path().display());
+
+    if pending > 0 {
+        let stopped = walk(opened, &plan, done, &mut journal, &manifest, &answered)?;
+        if let Some(code) = stopped {
+            eprintln!(
+                "stopped; all answers so far are in {}. To go on, give the same command again",
+                folder.path().display()
+            );
+            return Ok(code);
+        }
+    }
+    drop(journal);
+    if stages == Stages::Generate {
+        let scores = score::score(folder.path())?;
+        return Ok(report::code(&scores, args.allow_incomplete));
+    }
+    let scores = score::score(folder.path())?;
+    report::tables(folder.path(), &scores)?;
+    eprintln!("answers, scores and tables are in {}", folder.path().display());
+    Ok(report::code(&scores, args.allow_incomplete))
+}
+
+/// What a survey of the plan found.
+struct Survey {
+    benchmarks: Vec<ManifestBenchmark>,
+    /// Requests that need no work.
+    done: HashSet<Digest>,
+    /// How many these are, by section.
+    answered: Vec<u64>,
+    /// Requests that are still to be asked.
+    pending: u64,
+}
+
+/// Writes the plan, and finds what is answered.
+fn survey(plan: &Plan, folder: &RunFolder, journal: &Journal) -> Result<Survey, Failure> {
+    let (mut done, mut pending) = (HashSet::new(), 0);
+    let mut answered = vec![0; plan.sections.len()];
+    let mut failed = None;
+    let benchmarks = plan.survey(Some(folder.path()), |request| {
+        let Some(section) = plan.sections.get(request.section) else { return };
+        match is_answered(journal, &request.planned.request, &section.dataset) {
+            Ok(true) => {
+                done.insert(request.planned.request);
+                if let Some(count) = answered.get_mut(request.section) {
+                    *count += 1;
+                }
+            }
+            Ok(false) => pending += 1,
+            Err(e) => failed = Some(e),
+        }
+    })?;
+    match failed {
+        Some(error) => Err(error.into()),
+        None => Ok(Survey { benchmarks, done, answered, pending }),
+    }
+}
+
+/// Refuses to mix two runs in one folder.
+fn same_run(
+    earlier: &Manifest,
+    config: &RunConfig,
+    model: &ModelIdentity,
+    folder: &Path,
+) -> Result<(), Failure> {
+    let mut differ = Vec::new();
+    let mut compare = |what: &str, then: String, now: String| {
+        if then != now {
+            differ.push(format!("{what} was {then} and is now {now}"));
+        }
+    };
+    let (was, is) = (&earlier.config.generation, &config.generation);
+    compare("the model", earlier.model.model.clone(), model.model.clone());
+    compare("the model's files", short(&earlier.model.revision), short(&model.revision));
+    compare("dtype", earlier.model.dtype.clone(), model.dtype.clone());
+    compare("seed", earlier.config.run.seed.to_string(), config.run.seed.to_string());
+    compare("temperature", was.temperature.to_string(), is.temperature.to_string());
+    compare("top_p", was.top_p.to_string(), is.top_p.to_string());
+    compare("top_k", was.top_k.to_string(), is.top_k.to_string());
+    compare("repetition_penalty", was.repetition_penalty.to_string(), is.repetition_penalty.to_string());
+    compare("max_new_tokens", was.max_new_tokens.to_string(), is.max_new_tokens.to_string());
+    compare("stop", format!("{:?}", was.stop), format!("{:?}", is.stop));
+    let (was, is) = (&earlier.config.model.audio, &config.model.audio);
+    compare("max_seconds", was.max_seconds.to_string(), is.max_seconds.to_string());
+    compare("window", was.window.as_str().to_owned(), is.window.as_str().to_owned());
+    if differ.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::new(
+        exit::USAGE,
+        format!(
+            "error: {} holds another run: {}. Give this one another name with --name, or set the earlier one \
+             aside with --fresh",
+            folder.display(),
+            differ.join("; ")
+        ),
+    ))
+}
+
+fn short(digest: &str) -> String {
+    digest.chars().take(12).collect()
+}
+
+fn say_state_of(journal: &Journal) {
+    if journal.was_torn() {
+        eprintln!("the last line of responses.jsonl was cut short when the earlier run ended; it is done again");
+    }
+    if let Some(first) = journal.damaged_lines().first() {
+        let count = journal.damaged_lines().len();
+        eprintln!(
+            "warning: responses.jsonl: {count} damaged lines (the first is line {first}); their requests are done \
+             again"
+        );
+    }
+}
+
+fn say_unreadable(benchmarks: &[ManifestBenchmark]) {
+    for benchmark in benchmarks {
+        for sentence in &benchmark.dataset.unreadable {
+            eprintln!("warning: {sentence}; the row is left out");
+        }
+        let more = benchmark.dataset.unreadable_rows.saturating_sub(benchmark.dataset.unreadable.len() as u64);
+        if more > 0 {
+            eprintln!("warning: {}: {more} more rows are unreadable", benchmark.dataset.index.display());
+        }
+    }
+}
+
+/// Loads the model and generates. The exit code, if the run was stopped from outside.
+fn walk(
+    opened: Opened,
+    plan: &Plan,
+    done: HashSet<Digest>,
+    journal: &mut Journal,
+    manifest: &Manifest,
+    answered: &[u64],
+) -> Result<Option<u8>, Failure> {
+    let preparer = Preparer::new(&opened.limits)
+        .map_err(|e| Failure::new(exit::MODEL, format!("error: {}: {e}", opened.identity.name)))?;
+    let begun = std::time::Instant::now();
+    eprintln!("loading {} ({}, {})", opened.identity.name, opened.identity.dtype, opened.identity.device);
+    let model = model::load(opened)?;
+    tracing::info!(seconds = begun.elapsed().as_secs_f64(), "model loaded");
+
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|e| Failure::new(exit::FOLDER, format!("error: threads cannot be started: {e}")))?;
+    let totals = manifest.benchmarks.iter().map(|b| (b.label.clone(), b.requests));
+    let mut progress = Progress::new(totals.zip(answered.iter().copied()));
+    let (stop_in, stop_out) = watch::channel(false);
+    let (summary, signal) = runtime.block_on(async {
+        let signals = tokio::spawn(signals(stop_in));
+        let result = generate(
+            plan,
+            Arc::new(done),
+            journal,
+            model.as_ref(),
+            Arc::new(preparer),
+            stop_out,
+            &mut progress,
+        )
+        .await;
+        let signal = if signals.is_finished() { signals.await.ok() } else { None };
+        (result, signal)
+    });
+    progress.finish();
+    let summary: Summary = summary?;
+    say_failures(&summary);
+    Ok(summary.interrupted.then(|| signal.unwrap_or(exit::INTERRUPTED)))
+}
+
+fn say_failures(summary: &Summary) {
+    let failed: u64 = Outcome::ALL
+        .into_iter()
+        .filter(|outcome| !outcome.is_answer())
+        .filter_map(|outcome| summary.outcomes.get(&outcome))
+        .sum();
+    if failed > 0 {
+        eprintln!("{failed} requests failed; responses.jsonl says why for each");
+    }
+}
+
+/// Waits for Ctrl-C or SIGTERM, asks the run to stop, and gives the exit code. A second one ends the process.
+async fn signals(stop: watch::Sender<bool>) -> u8 {
+    let code = wait_for_signal().await;
+    eprintln!("\nstopping: what is under way is finished first; press Ctrl-C again to stop at once");
+    let _ = stop.send(true);
+    tokio::spawn(async move {
+        let _kept = stop;
+        let code = wait_for_signal().await;
+        std::process::exit(code.into());
+    });
+    code
+}
+
+#[cfg(unix)]
+async fn wait_for_signal() -> u8 {
+    use tokio::signal::unix::{SignalKind, signal};
+    match signal(SignalKind::terminate()) {
+        Ok(mut terminate) => tokio::select! {
+            _ = terminate.recv() => exit::TERMINATED,
+            _ = tokio::signal::ctrl_c() => exit::INTERRUPTED,
+        },
+        Err(_) => {
+            let _ = tokio::signal::ctrl_c().await;
+            exit::INTERRUPTED
+        }
+    }
+}
+
+#[cfg(not(unix))]
+async fn wait_for_signal() -> u8 {
+    let _ = tokio::signal::ctrl_c().await;
+    exit::INTERRUPTED
+}

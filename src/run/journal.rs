@@ -1,0 +1,405 @@
+//! The journal of a run: `responses.jsonl`, append-only, one line a response.
+//!
+//! The first line is a header with the format's version. A line counts once it is whole: a torn last line,
+//! which a killed process leaves behind, is cut off when the journal is opened for writing, and its request
+//! is done again. Nothing is ever rewritten; a later response to a request replaces an earlier one for those
+//! who read. The journal must not know what the texts in it mean.
+
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::types::{Digest, MediaRecord, Outcome, Response};
+
+/// The version of the journal's format that this program writes, and the only one that it reads.
+pub const VERSION: u32 = 1;
+
+const FORMAT: &str = "harness-responses";
+
+/// How long written lines may wait before the disk is told to keep them.
+const SYNC_EVERY: Duration = Duration::from_secs(2);
+
+/// A journal that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// The system refused.
+    #[error("{}: {source}", .path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A write failed; what was written before is safe.
+    #[error(
+        "{}: the response could not be written: {source}; all earlier responses are kept. Make room or mend the \
+         folder, then run the same command again: it goes on from there", .path.display()
+    )]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Not a journal.
+    #[error(
+        "{}: the first line is not the header of a response journal; move the file away or give the run another \
+         name", .0.display()
+    )]
+    Header(PathBuf),
+    /// Another version.
+    #[error(
+        "{}: written in version {found} of the journal's format, this program reads version {VERSION}; use the \
+         version of harness that wrote it, or give the run another name", .path.display()
+    )]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// The version that the header names.
+        found: u64,
+    },
+}
+
+#[derive(Serialize, Deserialize)]
+struct Header {
+    format: String,
+    version: u64,
+}
+
+/// Where a response stands and what it was.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    offset: u64,
+    bytes: u32,
+    outcome: Outcome,
+}
+
+/// What is kept in memory of each response: where it stands. Texts stay on disk.
+#[derive(Debug, Default)]
+struct Index {
+    /// The latest response to each planned request.
+    by_request: HashMap<Digest, Place>,
+    /// The latest answer under each key.
+    by_key: HashMap<Digest, Place>,
+}
+
+impl Index {
+    fn insert(&mut self, line: &Line, place: Place) {
+        // An answer is never hidden by a later failure: a file that has gone since does not unsay it.
+        let keeps_answer = !place.outcome.is_answer()
+            && self.by_request.get(&line.request).is_some_and(|earlier| earlier.outcome.is_answer());
+        if !keeps_answer {
+            self.by_request.insert(line.request, place);
+        }
+        if place.outcome.is_answer() {
+            self.by_key.insert(line.key, place);
+        }
+    }
+}
+
+/// The part of a response that the index needs.
+#[derive(Deserialize)]
+struct Line {
+    key: Digest,
+    request: Digest,
+    outcome: Outcome,
+}
+
+/// An open journal.
+#[derive(Debug)]
+pub struct Journal {
+    path: PathBuf,
+    file: File,
+    /// Where the next line goes: the end of the last whole one.
+    end: u64,
+    index: Index,
+    damaged: Vec<u64>,
+    torn: bool,
+    unsynced: bool,
+    last_sync: Instant,
+}
+
+impl Journal {
+    /// Opens a journal to go on with it, making it if it is not there. A torn last line is cut off.
+    pub fn append_to(path: &Path) -> Result<Self, JournalError> {
+        let io = |source| JournalError::Io { path: path.to_owned(), source };
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(io)?;
+        let mut journal = Self::scan(path, file)?;
+        if journal.end == 0 {
+            let header = Header { format: FORMAT.to_owned(), version: u64::from(VERSION) };
+            let line = serde_json::to_vec(&header).map_err(|e| io(e.into()))?;
+            journal.write_line(line)?;
+            journal.sync()?;
+        } else {
+            journal.file.set_len(journal.end).map_err(io)?;
+        }
+        Ok(journal)
+    }
+
+    /// Opens a journal to read it. `None` where there is none. A torn last line is passed over.
+    pub fn read(path: &Path) -> Result<Option<Self>, JournalError> {
+        match File::open(path) {
+            Ok(file) => Self::scan(path, file).map(Some),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(JournalError::Io { path: path.to_owned(), source }),
+        }
+    }
+
+    fn scan(path: &Path, file: File) -> Result<Self, JournalError> {
+        let io = |source| JournalError::Io { path: path.to_owned(), source };
+        let mut reader = BufReader::with_capacity(1 << 18, &file);
+        let mut index = Index::default();
+        let (mut end, mut number, mut damaged, mut torn) = (0_u64, 0_u64, Vec::new(), false);
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            let read = reader.read_until(b'\n', &mut line).map_err(io)?;
+            if read == 0 {
+                break;
+            }
+            if line.last() != Some(&b'\n') {
+                torn = true;
+                break;
+            }
+            number += 1;
+            if number == 1 {
+                check_header(path, &line)?;
+            } else if let Ok(parsed) = serde_json::from_slice::<Line>(&line) {
+                let bytes = u32::try_from(read).map_err(|e| io(std::io::Error::other(e)))?;
+                index.insert(&parsed, Place { offset: end, bytes, outcome: parsed.outcome });
+            } else {
+                damaged.push(number);
+            }
+            end += read as u64;
+        }
+        drop(reader);
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            end,
+            index,
+            damaged,
+            torn,
+            unsynced: false,
+            last_sync: Instant::now(),
+        })
+    }
+
+    /// Lines in the middle that are not responses, by number: their requests are done again.
+    pub fn damaged_lines(&self) -> &[u64] {
+        &self.damaged
+    }
+
+    /// Requests that have a response.
+    pub fn len(&self) -> usize {
+        self.index.by_request.len()
+    }
+
+    /// Whether no request has a response.
+    pub fn is_empty(&self) -> bool {
+        self.index.by_request.is_empty()
+    }
+
+    /// Whether a torn last line was found.
+    pub fn was_torn(&self) -> bool {
+        self.torn
+    }
+
+    /// The outcome of the latest response to a request.
+    pub fn outcome(&self, request: &Digest) -> Option<Outcome> {
+        self.index.by_request.get(request).map(|place| place.outcome)
+    }
+
+    /// The latest response to a request.
+    pub fn response(&self, request: &Digest) -> Result<Option<Response>, JournalError> {
+        self.index.by_request.get(request).map(|place| self.load(*place)).transpose()
+    }
+
+    /// The latest answer under a key.
+    pub fn answer(&self, key: &Digest) -> Result<Option<Response>, JournalError> {
+        self.index.by_key.get(key).map(|place| self.load(*place)).transpose()
+    }
+
+    /// The media of the latest response to a request.
+    pub fn media(&self, request: &Digest) -> Result<Vec<MediaRecord>, JournalError> {
+        Ok(self.response(request)?.map(|response| response.media).unwrap_or_default())
+    }
+
+    fn load(&self, place: Place) -> Result<Response, JournalError> {
+        let io = |source| JournalError::Io { path: self.path.clone(), source };
+        let mut line = vec![0; place.bytes as usize];
+        let mut file = &self.file;
+        file.seek(SeekFrom::Start(place.offset)).map_err(io)?;
+        file.read_exact(&mut line).map_err(io)?;
+        serde_json::from_slice(&line).map_err(|e| io(e.into()))
+    }
+
+    /// Writes a response as one line. On failure the journal is as it was before.
+    pub fn append(&mut self, response: &Response) -> Result<(), JournalError> {
+        let line = serde_json::to_vec(response)
+            .map_err(|e| JournalError::Write { path: self.path.clone(), source: e.into() })?;
+        let offset = self.end;
+        let bytes = self.write_line(line)?;
+        let parsed = Line { key: response.key, request: response.request, outcome: response.outcome };
+        self.index.insert(&parsed, Place { offset, bytes, outcome: response.outcome });
+        if self.last_sync.elapsed() >= SYNC_EVERY {
+            self.sync()?;
+        }
+        Ok(())
+    }
+
+    fn write_line(&mut self, mut line: Vec<u8>) -> Result<u32, JournalError> {
+        line.push(b'\n');
+        let written = u32::try_from(line.len())
+            .map_err(std::io::Error::other)
+            .and_then(|bytes| {
+                self.file.seek(SeekFrom::Start(self.end))?;
+                self.file.write_all(&line)?;
+                Ok(bytes)
+            })
+            .map_err(|source| {
+                // A part of the line may stand there; without this the next one would be glued to it.
+                let _ = self.file.set_len(self.end);
+                JournalError::Write { path: self.path.clone(), source }
+            })?;
+        self.end += u64::from(written);
+        self.unsynced = true;
+        Ok(written)
+    }
+
+    /// Tells the disk to keep what was written.
+    pub fn sync(&mut self) -> Result<(), JournalError> {
+        if std::mem::take(&mut self.unsynced) {
+            self.file
+                .sync_data()
+                .map_err(|source| JournalError::Write { path: self.path.clone(), source })?;
+        }
+        self.last_sync = Instant::now();
+        Ok(())
+    }
+}
+
+fn check_header(path: &Path, line: &[u8]) -> Result<(), JournalError> {
+    match serde_json::from_slice::<Header>(line) {
+        Ok(header) if header.format != FORMAT => Err(JournalError::Header(path.to_owned())),
+        Ok(header) if header.version != u64::from(VERSION) => {
+            Err(JournalError::Version { path: path.to_owned(), found: header.version })
+        }
+        Ok(_) => Ok(()),
+        Err(_) => Err(JournalError::Header(path.to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::Usage;
+
+    fn response(request: &str, outcome: Outcome, text: &str) -> Response {
+        Response {
+            key: Digest::of(format!("key of {request}").as_bytes()),
+            request: Digest::of(request.as_bytes()),
+            benchmark: "b".into(),
+            sample: request.into(),
+            tags: crate::types::Tags::new(),
+            outcome,
+            text: text.into(),
+            error: None,
+            tokens: None,
+            usage: Usage::default(),
+            seconds: 0.0,
+            attempts: 1,
+            media: Vec::new(),
+            reused_from: None,
+            time: String::new(),
+        }
+    }
+
+    fn text_of(journal: &Journal, request: &str) -> Option<String> {
+        journal.response(&Digest::of(request.as_bytes())).unwrap().map(|r| r.text)
+    }
+
+    #[test]
+    fn responses_are_found_again_and_the_latest_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("r.jsonl");
+        let mut journal = Journal::append_to(&path).unwrap();
+        journal.append(&response("a", Outcome::RequestError, "")).unwrap();
+        journal.append(&response("b", Outcome::Ok, "line\nbreak \u{2028}")).unwrap();
+        journal.append(&response("a", Outcome::Ok, "second")).unwrap();
+        drop(journal);
+        let journal = Journal::append_to(&path).unwrap();
+        assert_eq!(text_of(&journal, "a").as_deref(), Some("second"));
+        assert_eq!(text_of(&journal, "b").as_deref(), Some("line\nbreak \u{2028}"));
+        assert_eq!(text_of(&journal, "c"), None);
+        assert_eq!(journal.answer(&Digest::of(b"key of b")).unwrap().unwrap().sample, "b");
+    }
+
+    #[test]
+    fn a_failure_does_not_hide_an_earlier_answer() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut journal = Journal::append_to(&dir.path().join("r.jsonl")).unwrap();
+        journal.append(&response("a", Outcome::Ok, "heard")).unwrap();
+        journal.append(&response("a", Outcome::MediaError, "")).unwrap();
+        assert_eq!(text_of(&journal, "a").as_deref(), Some("heard"));
+    }
+
+    #[test]
+    fn a_journal_torn_at_any_byte_loses_only_the_torn_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("r.jsonl");
+        let mut journal = Journal::append_to(&path).unwrap();
+        let header = journal.end;
+        journal.append(&response("a", Outcome::Ok, "one")).unwrap();
+        let first = journal.end;
+        journal.append(&response("b", Outcome::Ok, "two")).unwrap();
+        drop(journal);
+        let whole = std::fs::read(&path).unwrap();
+        for cut in 0..=whole.len() {
+            std::fs::write(&path, &whole[..cut]).unwrap();
+            let mut journal = Journal::append_to(&path).unwrap();
+            let cut = cut as u64;
+            let whole_lines = [header, first, whole.len() as u64].iter().filter(|&&e| e <= cut).count();
+            assert_eq!(text_of(&journal, "a").is_some(), whole_lines >= 2, "cut at {cut}");
+            assert_eq!(text_of(&journal, "b").is_some(), whole_lines >= 3, "cut at {cut}");
+            journal.append(&response("c", Outcome::Ok, "three")).unwrap();
+            drop(journal);
+            let again = Journal::read(&path).unwrap().unwrap();
+            assert!(!again.was_torn() && again.damaged_lines().is_empty(), "cut at {cut}");
+            assert_eq!(text_of(&again, "c").as_deref(), Some("three"), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn damaged_lines_are_counted_and_the_rest_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("r.jsonl");
+        let mut journal = Journal::append_to(&path).unwrap();
+        journal.append(&response("a", Outcome::Ok, "one")).unwrap();
+        drop(journal);
+        let mut content = std::fs::read(&path).unwrap();
+        content.extend_from_slice(b"\0\0\0\n");
+        std::fs::write(&path, &content).unwrap();
+        let mut journal = Journal::append_to(&path).unwrap();
+        assert_eq!(journal.damaged_lines(), [3]);
+        journal.append(&response("b", Outcome::Ok, "two")).unwrap();
+        assert_eq!(text_of(&journal, "a").as_deref(), Some("one"));
+        assert_eq!(text_of(&journal, "b").as_deref(), Some("two"));
+    }
+
+    #[test]
+    fn other_files_and_other_versions_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("r.jsonl");
+        std::fs::write(&path, "{\"id\":1}\n").unwrap();
+        assert!(matches!(Journal::append_to(&path), Err(JournalError::Header(_))));
+        std::fs::write(&path, "{\"format\":\"harness-responses\",\"version\":2}\n").unwrap();
+        let error = Journal::append_to(&path).unwrap_err().to_string();
+        assert!(error.contains("version 2") && error.contains("another name"), "{error}");
+        assert_eq!(std::fs::read(&path).unwrap().len(), 43, "nothing was changed");
+    }
+}

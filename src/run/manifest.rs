@@ -1,0 +1,162 @@
+//! `manifest.json`: what a run is made of, so that it can be scored, traced and repeated without the config.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::folder::{FolderError, write_whole};
+use crate::config::RunConfig;
+use crate::model::ModelIdentity;
+use crate::prompt::PromptSet;
+use crate::types::Digest;
+
+/// The version of the manifest's format that this program writes, and the only one that it reads.
+pub const VERSION: u32 = 1;
+
+/// A manifest that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ManifestError {
+    /// The system refused.
+    #[error("{}: {source}", .path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Not a manifest.
+    #[error("{}: not a run's manifest: {reason}; move the run's folder away or give the run another name", .path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Another version.
+    #[error(
+        "{}: written in version {found} of the manifest's format, this program reads version {VERSION}; use the \
+         version of harness that wrote it", .path.display()
+    )]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// The version that the file names.
+        found: u64,
+    },
+}
+
+/// What a run is made of.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// [`VERSION`]
+    pub version: u32,
+    /// The run's name.
+    pub run: String,
+    /// The version of this program that planned the run last.
+    pub harness: String,
+    /// When the run began.
+    pub created: String,
+    /// When it was planned last.
+    pub planned: String,
+    /// The machine that planned it last.
+    pub host: Host,
+    /// The configuration, resolved.
+    pub config: RunConfig,
+    /// The model.
+    pub model: ModelIdentity,
+    /// The benchmarks, in the order of the config.
+    pub benchmarks: Vec<ManifestBenchmark>,
+}
+
+/// A machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Host {
+    /// Operating system.
+    pub os: String,
+    /// Processor architecture.
+    pub arch: String,
+    /// Processors this process may use.
+    pub cpus: usize,
+}
+
+impl Host {
+    /// This machine.
+    pub fn here() -> Self {
+        Self {
+            os: std::env::consts::OS.to_owned(),
+            arch: std::env::consts::ARCH.to_owned(),
+            cpus: std::thread::available_parallelism().map_or(1, usize::from),
+        }
+    }
+}
+
+/// One `[[benchmark]]` section as planned.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ManifestBenchmark {
+    /// The section's label.
+    pub label: String,
+    /// The benchmark's name.
+    pub name: String,
+    /// The dataset's index file.
+    pub dataset: DatasetFacts,
+    /// The prompt texts in use, in full.
+    pub prompts: PromptSet,
+    /// Samples that were taken.
+    pub samples: u64,
+    /// Requests in all.
+    pub requests: u64,
+    /// Requests by condition; one that serves two conditions counts in both.
+    pub conditions: Vec<(String, u64)>,
+}
+
+/// A dataset as it was read.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DatasetFacts {
+    /// The index file.
+    pub index: PathBuf,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// Its blake3 hash.
+    pub blake3: Digest,
+    /// Samples in it, whether taken or not.
+    pub samples: u64,
+    /// Rows that could not be read.
+    pub unreadable_rows: u64,
+    /// What is wrong with the first of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unreadable: Vec<String>,
+}
+
+impl Manifest {
+    /// Where the manifest of a run folder is.
+    pub fn path(folder: &Path) -> PathBuf {
+        folder.join("manifest.json")
+    }
+
+    /// Reads the manifest of a run folder; `None` where there is none.
+    pub fn read(folder: &Path) -> Result<Option<Self>, ManifestError> {
+        let path = Self::path(folder);
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(ManifestError::Io { path, source }),
+        };
+        let format = |path: PathBuf, e: serde_json::Error| ManifestError::Format { path, reason: e.to_string() };
+        let value: serde_json::Value = serde_json::from_str(&text).map_err(|e| format(path.clone(), e))?;
+        match value.get("version").and_then(serde_json::Value::as_u64) {
+            Some(version) if version == u64::from(VERSION) => {
+                serde_json::from_value(value).map(Some).map_err(|e| format(path, e))
+            }
+            Some(found) => Err(ManifestError::Version { path, found }),
+            None => Err(ManifestError::Format { path, reason: "it names no version".to_owned() }),
+        }
+    }
+
+    /// Writes the manifest whole or not at all.
+    pub fn write(&self, folder: &Path) -> Result<(), FolderError> {
+        write_whole(&Self::path(folder), |out| {
+            serde_json::to_writer_pretty(&mut *out, self)?;
+            out.write_all(b"\n")
+        })
+    }
+}

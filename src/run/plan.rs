@@ -1,0 +1,470 @@
+//! The plan of a run: from dataset rows to requests with stable ids, without touching media.
+//!
+//! The plan is walked, never held: rows are read one at a time, so memory does not grow with the number of
+//! samples. What scoring needs of each request goes to `plan.jsonl`.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::folder::{FolderError, write_whole};
+use super::manifest::{DatasetFacts, ManifestBenchmark};
+use crate::benchmark::{Benchmark, Draft};
+use crate::config::{BenchmarkConfig, LimitBy};
+use crate::dataset::{Dataset, DatasetError, RowError};
+use crate::model::ModelIdentity;
+use crate::prompt::PromptSet;
+use crate::types::{Digest, Generation, Planned, Prompt, Sample};
+
+/// The version of the plan's format.
+pub const VERSION: u32 = 1;
+
+/// Sentences on unreadable rows that are kept; the rest is counted.
+const KEPT_SENTENCES: usize = 20;
+
+/// A plan that cannot be made or read.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// The dataset.
+    #[error(transparent)]
+    Dataset(#[from] DatasetError),
+    /// The run's folder.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// Nothing to do.
+    #[error("{label}: no sample to ask about: {reason}")]
+    Empty {
+        /// The section.
+        label: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// One `[[benchmark]]` section, ready to be walked.
+#[derive(Clone)]
+pub struct Section {
+    /// Its configuration.
+    pub config: BenchmarkConfig,
+    /// Its protocol.
+    pub benchmark: Arc<dyn Benchmark>,
+    /// Its prompt texts.
+    pub prompts: PromptSet,
+    /// Its data.
+    pub dataset: Dataset,
+}
+
+/// Which samples of a section are taken.
+#[derive(Clone, Debug)]
+enum Selection {
+    All,
+    First(u64),
+    /// Hashes of the ids drawn.
+    Drawn(Arc<HashSet<u64>>),
+}
+
+/// All that can change an answer but prompt and media: the part of a request's key that a run has in common.
+#[derive(Clone, Debug)]
+pub struct Recipe {
+    hasher: blake3::Hasher,
+    /// How answers are generated.
+    pub generation: Generation,
+    /// The run's seed.
+    pub seed: u64,
+}
+
+#[derive(Serialize)]
+struct RecipeIdentity<'a> {
+    format: &'static str,
+    kind: &'a str,
+    model: &'a str,
+    revision: &'a str,
+    dtype: &'a str,
+    max_seconds: f64,
+    generation: &'a Generation,
+    seed: u64,
+}
+
+impl Recipe {
+    /// The recipe of a run.
+    pub fn new(model: &ModelIdentity, max_seconds: f64, generation: &Generation, seed: u64) -> Self {
+        let identity = RecipeIdentity {
+            format: "harness-request-1",
+            kind: &model.kind,
+            model: &model.model,
+            revision: &model.revision,
+            dtype: &model.dtype,
+            max_seconds,
+            generation,
+            seed,
+        };
+        let mut hasher = blake3::Hasher::new();
+        update(&mut hasher, &identity);
+        Self { hasher, generation: generation.clone(), seed }
+    }
+
+    /// The id of a planned request: all that is known before its media are read.
+    pub fn request(&self, label: &str, sample: &str, prompt: &Prompt) -> Digest {
+        let mut hasher = self.hasher.clone();
+        update(&mut hasher, &("request", label, sample, prompt));
+        Digest(*hasher.finalize().as_bytes())
+    }
+
+    /// The key of a request: all that can change its answer. Media count by content, not by name.
+    pub fn key(&self, prompt: &Prompt, media: &[Digest]) -> Digest {
+        let mut hasher = self.hasher.clone();
+        update(&mut hasher, &("key", without_names(prompt), media));
+        Digest(*hasher.finalize().as_bytes())
+    }
+}
+
+/// Hashes a value by its JSON, with its length, so that no two sequences of values hash alike.
+fn update(hasher: &mut blake3::Hasher, value: &impl Serialize) {
+    // Serialising plain structs of strings and numbers to memory cannot fail.
+    let json = serde_json::to_vec(value).unwrap_or_default();
+    hasher.update(&(json.len() as u64).to_le_bytes());
+    hasher.update(&json);
+}
+
+fn without_names(prompt: &Prompt) -> Prompt {
+    use crate::types::Part;
+    let mut prompt = prompt.clone();
+    match &mut prompt {
+        Prompt::Raw { audio, .. } => audio.iter_mut().for_each(|audio| audio.name.clear()),
+        Prompt::Chat(messages) => {
+            for part in messages.iter_mut().flat_map(|message| &mut message.parts) {
+                match part {
+                    Part::Text(_) => {}
+                    Part::Audio(audio) => audio.name.clear(),
+                    Part::Image(image) => image.name.clear(),
+                }
+            }
+        }
+    }
+    prompt
+}
+
+/// A request of the plan.
+#[derive(Clone, Debug)]
+pub struct PlannedRequest {
+    /// The index of its section.
+    pub section: usize,
+    /// Its line in the plan.
+    pub planned: Planned,
+    /// What is asked.
+    pub prompt: Prompt,
+}
+
+impl Section {
+    /// Which samples are taken. A seeded draw reads the index once, for the ids.
+    fn selection(&self, seed: u64) -> Result<Selection, DatasetError> {
+        let Some(limit) = self.config.limit else { return Ok(Selection::All) };
+        if self.config.limit_by == LimitBy::First {
+            return Ok(Selection::First(limit));
+        }
+        // The samples with the smallest hashes: a draw that does not depend on the order of the rows.
+        let mut ranks = std::collections::BinaryHeap::new();
+        for row in self.dataset.rows()? {
+            let Some(sample) = row.ok().and_then(|row| self.benchmark.sample(row.value).ok()) else { continue };
+            ranks.push((rank(seed, &sample.id), id_hash(&sample.id)));
+            if ranks.len() as u64 > limit {
+                ranks.pop();
+            }
+        }
+        Ok(Selection::Drawn(Arc::new(ranks.into_iter().map(|(_, id)| id).collect())))
+    }
+
+    /// Walks the samples: those taken, and errors for rows that cannot be read. `visit` returns `false` to stop.
+    fn walk(
+        &self,
+        selection: &Selection,
+        mut visit: impl FnMut(Result<Sample, RowError>) -> bool,
+    ) -> Result<WalkFacts, DatasetError> {
+        let mut rows = self.dataset.rows()?;
+        let mut seen: HashSet<u64> = HashSet::new();
+        let (mut samples, mut taken) = (0_u64, 0_u64);
+        for row in rows.by_ref() {
+            let sample = row.and_then(|row| {
+                let error = |message| RowError { file: self.dataset.index().to_owned(), line: row.line, message };
+                let sample = self.benchmark.sample(row.value).map_err(error)?;
+                if seen.insert(id_hash(&sample.id)) {
+                    Ok(sample)
+                } else {
+                    Err(error(format!("the sample id `{}` was used by an earlier row", sample.id)))
+                }
+            });
+            let wanted = match (&sample, selection) {
+                (Ok(_), Selection::First(limit)) => taken < *limit,
+                (Ok(sample), Selection::Drawn(ids)) => ids.contains(&id_hash(&sample.id)),
+                (Err(_), Selection::First(limit)) => taken < *limit,
+                (Err(_), _) | (Ok(_), Selection::All) => true,
+            };
+            samples += u64::from(sample.is_ok());
+            if wanted {
+                taken += u64::from(sample.is_ok());
+                if !visit(sample) {
+                    break;
+                }
+            }
+        }
+        let (bytes, blake3) = rows.fingerprint();
+        Ok(WalkFacts { bytes, blake3, samples, taken })
+    }
+}
+
+/// What a walk saw.
+struct WalkFacts {
+    bytes: u64,
+    blake3: Digest,
+    samples: u64,
+    taken: u64,
+}
+
+fn id_hash(id: &str) -> u64 {
+    first_u64(blake3::hash(id.as_bytes()))
+}
+
+fn rank(seed: u64, id: &str) -> u64 {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(b"harness-draw-1");
+    hasher.update(&seed.to_le_bytes());
+    hasher.update(id.as_bytes());
+    first_u64(hasher.finalize())
+}
+
+fn first_u64(hash: blake3::Hash) -> u64 {
+    hash.as_bytes().iter().take(8).fold(0, |value, byte| value << 8 | u64::from(*byte))
+}
+
+/// The plan of a run.
+#[derive(Clone)]
+pub struct Plan {
+    /// The sections, in the order of the config.
+    pub sections: Arc<Vec<Section>>,
+    selections: Vec<Selection>,
+    recipe: Recipe,
+}
+
+impl Plan {
+    /// A plan over sections.
+    pub fn new(sections: Vec<Section>, recipe: Recipe) -> Result<Self, PlanError> {
+        let selections = sections.iter().map(|s| s.selection(recipe.seed)).collect::<Result<_, _>>()?;
+        Ok(Self { sections: Arc::new(sections), selections, recipe })
+    }
+
+    /// The recipe of its requests.
+    pub fn recipe(&self) -> &Recipe {
+        &self.recipe
+    }
+
+    /// Walks the requests of all sections in plan order. `visit` returns `false` to stop.
+    pub fn walk(&self, mut visit: impl FnMut(PlannedRequest) -> bool) -> Result<(), PlanError> {
+        for index in 0..self.sections.len() {
+            let mut go_on = true;
+            self.walk_section(index, |request| {
+                if let Ok(request) = request {
+                    go_on = visit(request);
+                }
+                go_on
+            })?;
+            if !go_on {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn walk_section(
+        &self,
+        index: usize,
+        mut visit: impl FnMut(Result<PlannedRequest, RowError>) -> bool,
+    ) -> Result<WalkFacts, PlanError> {
+        let (Some(section), Some(selection)) = (self.sections.get(index), self.selections.get(index)) else {
+            return Err(PlanError::Empty { label: index.to_string(), reason: "no such section".to_owned() });
+        };
+        let facts = section.walk(selection, |sample| match sample {
+            Err(error) => visit(Err(error)),
+            Ok(sample) => section.benchmark.requests(&sample).into_iter().all(|draft| {
+                let Draft { conditions, tags, gold, prompt } = draft;
+                let request = self.recipe.request(&section.config.label, &sample.id, &prompt);
+                let benchmark = section.config.label.clone();
+                let planned =
+                    Planned { request, benchmark, conditions, sample: sample.id.clone(), tags, gold };
+                visit(Ok(PlannedRequest { section: index, planned, prompt }))
+            }),
+        })?;
+        Ok(facts)
+    }
+
+    /// Walks the whole plan, telling `visit` each request, and gives what the manifest says of each section.
+    /// With a folder, `plan.jsonl` is written there.
+    pub fn survey(
+        &self,
+        folder: Option<&Path>,
+        mut visit: impl FnMut(&PlannedRequest),
+    ) -> Result<Vec<ManifestBenchmark>, PlanError> {
+        let mut facts = Vec::new();
+        let mut failed = None;
+        let mut survey = |out: &mut dyn std::io::Write| -> std::io::Result<()> {
+            serde_json::to_writer(&mut *out, &Header { format: FORMAT.to_owned(), version: u64::from(VERSION) })?;
+            out.write_all(b"\n")?;
+            for index in 0..self.sections.len() {
+                match self.survey_section(index, out, &mut visit) {
+                    Ok(section) => facts.push(section),
+                    Err(SurveyError::Write(e)) => return Err(e),
+                    Err(SurveyError::Plan(e)) => {
+                        failed = Some(e);
+                        return Err(std::io::Error::other("the plan could not be made"));
+                    }
+                }
+            }
+            Ok(())
+        };
+        let written = match folder {
+            Some(folder) => write_whole(&Self::path(folder), survey),
+            // Writing to nowhere cannot fail: what failed is the plan.
+            None => {
+                let _ = survey(&mut std::io::sink());
+                Ok(())
+            }
+        };
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        written?;
+        Ok(facts)
+    }
+
+    fn survey_section(
+        &self,
+        index: usize,
+        out: &mut dyn std::io::Write,
+        visit: &mut impl FnMut(&PlannedRequest),
+    ) -> Result<ManifestBenchmark, SurveyError> {
+        let mut conditions: BTreeMap<String, u64> = BTreeMap::new();
+        let (mut requests, mut unreadable_rows, mut unreadable) = (0, 0, Vec::new());
+        let mut write_error = None;
+        let facts = self.walk_section(index, |request| {
+            match request {
+                Ok(request) => {
+                    requests += 1;
+                    for condition in &request.planned.conditions {
+                        *conditions.entry(condition.clone()).or_default() += 1;
+                    }
+                    let written = serde_json::to_writer(&mut *out, &request.planned)
+                        .map_err(std::io::Error::from)
+                        .and_then(|()| out.write_all(b"\n"));
+                    if let Err(e) = written {
+                        write_error = Some(e);
+                        return false;
+                    }
+                    visit(&request);
+                }
+                Err(error) => {
+                    unreadable_rows += 1;
+                    if unreadable.len() < KEPT_SENTENCES {
+                        unreadable.push(error.to_string());
+                    }
+                }
+            }
+            true
+        })?;
+        if let Some(error) = write_error {
+            return Err(SurveyError::Write(error));
+        }
+        let Some(section) = self.sections.get(index) else { return Err(SurveyError::none(index)) };
+        if requests == 0 {
+            let reason = match unreadable.first() {
+                Some(first) => format!("none of the rows can be read, the first because of this: {first}"),
+                None => format!("{} holds no rows", section.dataset.index().display()),
+            };
+            return Err(PlanError::Empty { label: section.config.label.clone(), reason }.into());
+        }
+        let in_order = section.benchmark.conditions().iter();
+        Ok(ManifestBenchmark {
+            label: section.config.label.clone(),
+            name: section.config.name.clone(),
+            dataset: DatasetFacts {
+                index: section.dataset.index().to_owned(),
+                bytes: facts.bytes,
+                blake3: facts.blake3,
+                samples: facts.samples,
+                unreadable_rows,
+                unreadable,
+            },
+            prompts: section.prompts.clone(),
+            samples: facts.taken,
+            requests,
+            conditions: in_order
+                .map(|condition| (condition.clone(), conditions.get(condition).copied().unwrap_or_default()))
+                .collect(),
+        })
+    }
+
+    /// Where the plan of a run folder is.
+    pub fn path(folder: &Path) -> std::path::PathBuf {
+        folder.join("plan.jsonl")
+    }
+}
+
+const FORMAT: &str = "harness-plan";
+
+#[derive(Serialize, Deserialize)]
+struct Header {
+    format: String,
+    version: u64,
+}
+
+enum SurveyError {
+    Write(std::io::Error),
+    Plan(PlanError),
+}
+
+impl SurveyError {
+    fn none(index: usize) -> Self {
+        PlanError::Empty { label: index.to_string(), reason: "no such section".to_owned() }.into()
+    }
+}
+
+impl<E: Into<PlanError>> From<E> for SurveyError {
+    fn from(error: E) -> Self {
+        Self::Plan(error.into())
+    }
+}
+
+/// A plan file that cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("{}:{line}: {message}; run the config again to write the plan anew", .path.display())]
+pub struct PlanFileError {
+    path: std::path::PathBuf,
+    line: u64,
+    message: String,
+}
+
+/// Reads the plan of a run folder, one request at a time.
+pub fn read_plan(
+    folder: &Path,
+) -> Result<impl Iterator<Item = Result<Planned, PlanFileError>>, PlanFileError> {
+    use std::io::BufRead as _;
+    let path = Plan::path(folder);
+    let error = {
+        let path = path.clone();
+        move |line: usize, message: String| PlanFileError { path: path.clone(), line: line as u64 + 1, message }
+    };
+    let file = std::fs::File::open(&path).map_err(|e| error(0, e.to_string()))?;
+    let mut lines = std::io::BufReader::with_capacity(1 << 18, file).lines().enumerate();
+    let first = lines.next().and_then(|(_, line)| serde_json::from_str::<Header>(&line.ok()?).ok());
+    match first {
+        Some(header) if header.format == FORMAT && header.version == u64::from(VERSION) => {}
+        Some(header) if header.format == FORMAT => {
+            return Err(error(0, format!("written in version {}, expected {VERSION}", header.version)));
+        }
+        _ => return Err(error(0, "the first line is not the header of a plan".to_owned())),
+    }
+    Ok(lines.map(move |(number, line)| {
+        let line = line.map_err(|e| error(number, e.to_string()))?;
+        serde_json::from_str(&line).map_err(|e| error(number, e.to_string()))
+    }))
+}

@@ -1,0 +1,157 @@
+//! Score: the plan and the journal of a run folder to `scores.json` and tables.
+//!
+//! Reads only what the earlier stages left in the folder: no dataset, no media, no model.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use super::folder::{FolderError, write_whole};
+use super::journal::{Journal, JournalError};
+use super::manifest::{Manifest, ManifestBenchmark, ManifestError};
+use super::plan::{PlanFileError, read_plan};
+use crate::benchmark::{self, Benchmark, BuildError, RunFacts, Scorer};
+use crate::config::{BenchmarkConfig, RunConfig};
+use crate::report::published::Published;
+use crate::report::scores_file::{Scores, ScoresError};
+use crate::report::table::Table;
+
+/// A run that cannot be scored or reported.
+#[derive(Debug, thiserror::Error)]
+pub enum ScoreError {
+    /// The manifest.
+    #[error(transparent)]
+    Manifest(#[from] ManifestError),
+    /// There is no manifest.
+    #[error("{}: no manifest.json is there; run the config first", .0.display())]
+    NoManifest(PathBuf),
+    /// There are no scores yet.
+    #[error("{}: no scores.json is there; score the run first: harness score {}", .0.display(), .0.display())]
+    NoScores(PathBuf),
+    /// The plan.
+    #[error(transparent)]
+    Plan(#[from] PlanFileError),
+    /// The journal.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The scores.
+    #[error(transparent)]
+    Scores(#[from] ScoresError),
+    /// The folder.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// A benchmark of the manifest that this program does not know.
+    #[error("{}: the manifest's benchmark `{label}` cannot be set up: {source}", .path.display())]
+    Benchmark {
+        /// The manifest.
+        path: PathBuf,
+        /// The section.
+        label: String,
+        /// Why.
+        source: BuildError,
+    },
+}
+
+/// The manifest of a folder, which must be there.
+pub fn manifest_of(folder: &Path) -> Result<Manifest, ScoreError> {
+    Manifest::read(folder)?.ok_or_else(|| ScoreError::NoManifest(folder.to_owned()))
+}
+
+fn benchmark_of(
+    folder: &Path,
+    config: &RunConfig,
+    section: &BenchmarkConfig,
+    facts: &ManifestBenchmark,
+) -> Result<Box<dyn Benchmark>, ScoreError> {
+    benchmark::build(section, facts.prompts.clone(), config.model.audio.window).map_err(|source| {
+        ScoreError::Benchmark { path: Manifest::path(folder), label: section.label.clone(), source }
+    })
+}
+
+/// Scores a run folder and writes `scores.json`.
+pub fn score(folder: &Path) -> Result<Scores, ScoreError> {
+    let manifest = manifest_of(folder)?;
+    let journal = Journal::read(&folder.join("responses.jsonl"))?;
+    let sections = sections(folder, &manifest)?;
+    let mut scorers: Vec<Box<dyn Scorer>> = sections.iter().map(|(_, _, b)| b.scorer()).collect();
+    let by_label: HashMap<&str, usize> =
+        sections.iter().enumerate().map(|(i, (config, ..))| (config.label.as_str(), i)).collect();
+    for planned in read_plan(folder)? {
+        let planned = planned?;
+        let response = match &journal {
+            Some(journal) => journal.response(&planned.request)?,
+            None => None,
+        };
+        let scorer = by_label.get(planned.benchmark.as_str()).and_then(|&index| scorers.get_mut(index));
+        if let Some(scorer) = scorer {
+            scorer.add(&planned, response.as_ref());
+        }
+    }
+    let benchmarks = sections
+        .iter()
+        .zip(scorers)
+        .map(|((config, facts, benchmark), scorer)| {
+            let taken = facts.samples;
+            let run = RunFacts {
+                model: &manifest.model,
+                generation: &manifest.config.generation,
+                seed: manifest.config.run.seed,
+                subset: (taken != facts.dataset.samples).then_some((taken, facts.dataset.samples)),
+            };
+            let mut scores = scorer.finish();
+            scores.label.clone_from(&config.label);
+            scores.benchmark.clone_from(&config.name);
+            scores.profile = config.profile;
+            scores.prompts = benchmark.prompts();
+            scores.unreadable_rows = facts.dataset.unreadable_rows;
+            scores.deviations = benchmark.deviations(&run);
+            scores
+        })
+        .collect();
+    let scores = Scores::new(manifest.run.clone(), manifest.model.clone(), benchmarks);
+    write_whole(&folder.join("scores.json"), |out| {
+        serde_json::to_writer_pretty(&mut *out, &scores)?;
+        out.write_all(b"\n")
+    })?;
+    Ok(scores)
+}
+
+type SectionOf<'a> = (&'a BenchmarkConfig, &'a ManifestBenchmark, Box<dyn Benchmark>);
+
+fn sections<'a>(folder: &Path, manifest: &'a Manifest) -> Result<Vec<SectionOf<'a>>, ScoreError> {
+    let pairs = manifest.config.benchmarks.iter().zip(&manifest.benchmarks);
+    pairs
+        .map(|(config, facts)| Ok((config, facts, benchmark_of(folder, &manifest.config, config, facts)?)))
+        .collect()
+}
+
+/// Reads the scores of a run folder.
+pub fn read_scores(folder: &Path) -> Result<Scores, ScoreError> {
+    let path = folder.join("scores.json");
+    match std::fs::read_to_string(&path) {
+        Ok(text) => Ok(Scores::parse(&path, &text)?),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Err(ScoreError::NoScores(folder.to_owned())),
+        Err(source) => Err(FolderError::Io { path, action: "cannot be read", source }.into()),
+    }
+}
+
+/// Makes the tables of a run's scores, writes each as Markdown and CSV under `tables/`, and gives them back.
+pub fn report(folder: &Path, scores: &Scores) -> Result<Vec<Table>, ScoreError> {
+    let manifest = manifest_of(folder)?;
+    let mut tables = Vec::new();
+    for (config, _, benchmark) in sections(folder, &manifest)? {
+        let Some(of_section) = scores.benchmarks.iter().find(|s| s.label == config.label) else { continue };
+        let published = Published::of(&config.name);
+        tables.extend(benchmark.tables(of_section, &published, manifest.config.model.published_as.as_deref()));
+    }
+    let to = folder.join("tables");
+    std::fs::create_dir_all(&to).map_err(|source| FolderError::Io {
+        path: to.clone(),
+        action: "the folder cannot be made",
+        source,
+    })?;
+    for table in &tables {
+        write_whole(&to.join(format!("{}.md", table.name)), |out| out.write_all(table.to_markdown().as_bytes()))?;
+        write_whole(&to.join(format!("{}.csv", table.name)), |out| out.write_all(table.to_csv().as_bytes()))?;
+    }
+    Ok(tables)
+}
