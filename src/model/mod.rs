@@ -10,12 +10,13 @@ mod open;
 pub use open::{KINDS, Kind, ModelError, Opened, load, open};
 
 use futures::future::BoxFuture;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::types::{Digest, Generation, Outcome, PreparedAudio, Prompt, Usage};
 
 /// Who a model is, as far as its answers can depend on it: part of every request's key.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ModelIdentity {
     /// The name for tables.
     pub name: String,

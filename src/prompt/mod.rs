@@ -3,11 +3,15 @@
 //! A prompt is a text with `{name}` places. Places are filled in one pass, so text that is put in is never
 //! looked at again. This room must not know benchmarks or models.
 
+mod file;
+
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
+
+pub use file::{HARNESS_WORDING, PromptError};
 
 /// A prompt text in use, for manifest and tables.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -21,7 +25,7 @@ pub struct PromptInfo {
 }
 
 /// The prompt texts of one benchmark, by name.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PromptSet {
     status: String,
     texts: BTreeMap<String, String>,
@@ -31,6 +35,11 @@ impl PromptSet {
     /// A set of texts that share a status.
     pub fn new(status: impl Into<String>, texts: BTreeMap<String, String>) -> Self {
         Self { status: status.into(), texts }
+    }
+
+    /// Where the texts came from.
+    pub fn status(&self) -> &str {
+        &self.status
     }
 
     /// A text, if the set holds it.

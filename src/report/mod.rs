@@ -3,4 +3,5 @@
 //! Takes scores, gives tables and their Markdown and CSV. Must not know journals, models or datasets.
 
 pub mod published;
+pub mod scores_file;
 pub mod table;
