@@ -60,7 +60,7 @@ fn section(loaded: &Loaded, index: usize, config: &BenchmarkConfig) -> Result<Se
         problem_at(loaded, &["benchmark".into(), index.into(), key.into()], problem)
     };
     let prompts = match &config.prompt {
-        None => PromptSet::harness(&config.name),
+        None => PromptSet::harness_wording(&config.name).map_err(|e| at("name", &e))?,
         Some(file) => read_prompts(file).map_err(|e| at("prompt", &e))?,
     };
     let window = loaded.config.model.audio.window;

@@ -27,7 +27,7 @@ pub(super) fn report(args: &FolderArgs) -> Result<u8, Failure> {
 /// Writes the tables of a run and prints them; says on standard error what is incomplete.
 pub(super) fn tables(folder: &Path, scores: &Scores) -> Result<(), Failure> {
     let tables = score::report(folder, scores)?;
-    let text = tables.iter().map(crate::report::table::Table::to_markdown).collect::<Vec<_>>().join("\n");
+    let text = tables.iter().map(crate::report::table::Table::markdown).collect::<Vec<_>>().join("\n");
     print(&text)?;
     for section in &scores.benchmarks {
         for warning in &section.warnings {

@@ -77,20 +77,23 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
     let state = if done_count > 0 { format!(", {done_count} of them answered") } else { String::new() };
     eprintln!("{verb} {}: {requests} requests{state}", folder.path().display());
 
+    let mut failed = 0;
     if pending > 0 {
-        let stopped = walk(opened, &plan, done, &mut journal, &manifest, &answered)?;
-        if let Some(code) = stopped {
+        let ended = walk(opened, &plan, done, &mut journal, &manifest, &answered)?;
+        if let Some(code) = ended.stopped {
             eprintln!(
                 "stopped; all answers so far are in {}. To go on, give the same command again",
                 folder.path().display()
             );
             return Ok(code);
         }
+        failed = ended.failed;
     }
     drop(journal);
     if stages == Stages::Generate {
-        let scores = score::score(folder.path())?;
-        return Ok(report::code(&scores, args.allow_incomplete));
+        eprintln!("answers are in {}; score them with: harness score {0}", folder.path().display());
+        let incomplete = failed > 0 || manifest.benchmarks.iter().any(|b| b.dataset.unreadable_rows > 0);
+        return Ok(if incomplete && !args.allow_incomplete { exit::INCOMPLETE } else { exit::DONE });
     }
     let scores = score::score(folder.path())?;
     report::tables(folder.path(), &scores)?;
@@ -203,7 +206,15 @@ fn say_unreadable(benchmarks: &[ManifestBenchmark]) {
     }
 }
 
-/// Loads the model and generates. The exit code, if the run was stopped from outside.
+/// How a generate stage ended.
+struct Ended {
+    /// The exit code, if it was stopped from outside.
+    stopped: Option<u8>,
+    /// Requests that failed.
+    failed: u64,
+}
+
+/// Loads the model and generates.
 fn walk(
     opened: Opened,
     plan: &Plan,
@@ -211,7 +222,7 @@ fn walk(
     journal: &mut Journal,
     manifest: &Manifest,
     answered: &[u64],
-) -> Result<Option<u8>, Failure> {
+) -> Result<Ended, Failure> {
     let preparer = Preparer::new(&opened.limits)
         .map_err(|e| Failure::new(exit::MODEL, format!("error: {}: {e}", opened.identity.name)))?;
     let begun = std::time::Instant::now();
@@ -244,19 +255,12 @@ fn walk(
     });
     progress.finish();
     let summary: Summary = summary?;
-    say_failures(&summary);
-    Ok(summary.interrupted.then(|| signal.unwrap_or(exit::INTERRUPTED)))
-}
-
-fn say_failures(summary: &Summary) {
-    let failed: u64 = Outcome::ALL
+    let failed = Outcome::ALL
         .into_iter()
         .filter(|outcome| !outcome.is_answer())
         .filter_map(|outcome| summary.outcomes.get(&outcome))
         .sum();
-    if failed > 0 {
-        eprintln!("{failed} requests failed; responses.jsonl says why for each");
-    }
+    Ok(Ended { stopped: summary.interrupted.then(|| signal.unwrap_or(exit::INTERRUPTED)), failed })
 }
 
 /// Waits for Ctrl-C or SIGTERM, asks the run to stop, and gives the exit code. A second one ends the process.

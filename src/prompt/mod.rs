@@ -25,7 +25,7 @@ pub struct PromptInfo {
 }
 
 /// The prompt texts of one benchmark, by name.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PromptSet {
     status: String,
     texts: BTreeMap<String, String>,

@@ -11,7 +11,7 @@ use super::manifest::{Manifest, ManifestBenchmark, ManifestError};
 use super::plan::{PlanFileError, read_plan};
 use crate::benchmark::{self, Benchmark, BuildError, RunFacts, Scorer};
 use crate::config::{BenchmarkConfig, RunConfig};
-use crate::report::published::Published;
+use crate::report::published::{Published, PublishedError};
 use crate::report::scores_file::{Scores, ScoresError};
 use crate::report::table::Table;
 
@@ -34,8 +34,16 @@ pub enum ScoreError {
     #[error(transparent)]
     Journal(#[from] JournalError),
     /// The scores.
+    #[error("{}: {source}", .path.display())]
+    Scores {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: ScoresError,
+    },
+    /// The published figures that are built in.
     #[error(transparent)]
-    Scores(#[from] ScoresError),
+    Published(#[from] PublishedError),
     /// The folder.
     #[error(transparent)]
     Folder(#[from] FolderError),
@@ -108,10 +116,7 @@ pub fn score(folder: &Path) -> Result<Scores, ScoreError> {
         })
         .collect();
     let scores = Scores::new(manifest.run.clone(), manifest.model.clone(), benchmarks);
-    write_whole(&folder.join("scores.json"), |out| {
-        serde_json::to_writer_pretty(&mut *out, &scores)?;
-        out.write_all(b"\n")
-    })?;
+    write_whole(&folder.join("scores.json"), |out| out.write_all(scores.to_json()?.as_bytes()))?;
     Ok(scores)
 }
 
@@ -128,7 +133,7 @@ fn sections<'a>(folder: &Path, manifest: &'a Manifest) -> Result<Vec<SectionOf<'
 pub fn read_scores(folder: &Path) -> Result<Scores, ScoreError> {
     let path = folder.join("scores.json");
     match std::fs::read_to_string(&path) {
-        Ok(text) => Ok(Scores::parse(&path, &text)?),
+        Ok(text) => Scores::parse(&text).map_err(|source| ScoreError::Scores { path, source }),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Err(ScoreError::NoScores(folder.to_owned())),
         Err(source) => Err(FolderError::Io { path, action: "cannot be read", source }.into()),
     }
@@ -140,7 +145,7 @@ pub fn report(folder: &Path, scores: &Scores) -> Result<Vec<Table>, ScoreError> 
     let mut tables = Vec::new();
     for (config, _, benchmark) in sections(folder, &manifest)? {
         let Some(of_section) = scores.benchmarks.iter().find(|s| s.label == config.label) else { continue };
-        let published = Published::of(&config.name);
+        let published = Published::of(&config.name)?;
         tables.extend(benchmark.tables(of_section, &published, manifest.config.model.published_as.as_deref()));
     }
     let to = folder.join("tables");
@@ -150,8 +155,8 @@ pub fn report(folder: &Path, scores: &Scores) -> Result<Vec<Table>, ScoreError> 
         source,
     })?;
     for table in &tables {
-        write_whole(&to.join(format!("{}.md", table.name)), |out| out.write_all(table.to_markdown().as_bytes()))?;
-        write_whole(&to.join(format!("{}.csv", table.name)), |out| out.write_all(table.to_csv().as_bytes()))?;
+        write_whole(&to.join(format!("{}.md", table.name)), |out| out.write_all(table.markdown().as_bytes()))?;
+        write_whole(&to.join(format!("{}.csv", table.name)), |out| table.write_csv(out).map_err(Into::into))?;
     }
     Ok(tables)
 }
