@@ -10,6 +10,7 @@ use candle_core::{DType, Device, Result, Tensor};
 use super::audio_encoder::{AudioEncoder, audio_tokens};
 use super::chat_template::ChatTemplate;
 use super::config::{self, Config};
+use super::device::DtypeChoice;
 use super::error::LoadError;
 use super::generate::{self, Ask, Generated, Placed, Sequence};
 use super::projector::Projector;
@@ -170,9 +171,15 @@ impl Expanded {
 }
 
 impl Qwen2Audio {
-    /// Loads a folder as it is, in `dtype` on `device`.
-    pub fn load(folder: &Path, dtype: DType, device: &Device) -> std::result::Result<Self, LoadError> {
-        Checked::read(folder)?.load(dtype, device)
+    /// Loads a folder.
+    pub fn load(
+        folder: &Path,
+        dtype: DtypeChoice,
+        device: &Device,
+    ) -> std::result::Result<Self, LoadError> {
+        let checked = Checked::read(folder)?;
+        let dtype = dtype.resolve(device, checked.dtype());
+        checked.load(dtype, device)
     }
 
     /// The config.

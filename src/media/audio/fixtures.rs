@@ -1,0 +1,40 @@
+//! What tests share: the fixtures' folder and a reader of their arrays.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+/// The path of a fixture.
+pub(super) fn path(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
+}
+
+/// A JSON fixture.
+pub(super) fn json(name: &str) -> Value {
+    serde_json::from_slice(&std::fs::read(path(name)).unwrap()).unwrap()
+}
+
+/// The f32 arrays of a safetensors fixture, with their shapes.
+pub(super) fn arrays(name: &str) -> BTreeMap<String, (Vec<usize>, Vec<f32>)> {
+    let bytes = std::fs::read(path(name)).unwrap();
+    let header_len = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    let header: BTreeMap<String, Value> = serde_json::from_slice(&bytes[8..8 + header_len]).unwrap();
+    let body = &bytes[8 + header_len..];
+    let list = |value: &Value| -> Vec<usize> {
+        value.as_array().unwrap().iter().map(|v| v.as_u64().unwrap() as usize).collect()
+    };
+    header
+        .into_iter()
+        .filter(|(name, _)| name != "__metadata__")
+        .map(|(name, entry)| {
+            assert_eq!(entry["dtype"], "F32");
+            let span = list(&entry["data_offsets"]);
+            let values = body[span[0]..span[1]]
+                .chunks_exact(4)
+                .map(|b| f32::from_le_bytes(b.try_into().unwrap()))
+                .collect();
+            (name, (list(&entry["shape"]), values))
+        })
+        .collect()
+}
