@@ -1,1 +1,28 @@
-//! Local models in candle. The only room that knows candle.
+//! Local models in candle: no Python, no server.
+//!
+//! Everything here is our own code on candle's tensors, tested against the reference implementation. This room alone
+//! knows candle. It must not know benchmarks, datasets, audio codecs or configs.
+
+pub mod audio_encoder;
+pub mod chat_template;
+pub mod config;
+pub mod device;
+pub mod error;
+pub mod generate;
+mod nn;
+mod projector;
+mod qwen2;
+pub mod qwen2_audio;
+pub mod sampler;
+pub mod tokenizer;
+mod weights;
+mod worker;
+
+pub use error::LoadError;
+pub use qwen2_audio::Inventory;
+pub use worker::{LocalModel, LocalSpec, check};
+
+/// The first line of an error of candle, without its backtrace.
+fn first_line(error: &candle_core::Error) -> String {
+    error.to_string().lines().next().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,282 @@
+//! Generation for a batch of prompts: what prompts share is computed once, new tokens are computed together, and a row
+//! that has ended costs nothing more.
+
+use candle_core::{Result, Tensor};
+
+use super::qwen2::{Qwen2, Segment};
+use super::sampler::Sampler;
+use super::tokenizer::AudioTokenizer;
+use crate::types::Generation;
+
+/// The most tokens of prompts that go through the model at once; bounds the memory of a large batch.
+const MOST_TOKENS: usize = 8192;
+
+/// A prompt with its clips' vectors in place.
+#[derive(Clone, Debug)]
+pub(super) struct Sequence {
+    /// Token ids, each placeholder repeated once for every audio token.
+    pub ids: Vec<u32>,
+    /// The clips, in order of their places.
+    pub clips: Vec<Placed>,
+}
+
+/// A clip within a prompt.
+#[derive(Clone, Debug)]
+pub(super) struct Placed {
+    /// The place of its first token.
+    pub start: usize,
+    /// Projected vectors, (tokens, width).
+    pub vectors: Tensor,
+    /// Equal for equal clips of a batch.
+    pub identity: usize,
+}
+
+impl Sequence {
+    /// What stands at each place: the id, and for audio which clip and which of its vectors.
+    fn symbols(&self) -> Result<Vec<(u32, Option<(usize, usize)>)>> {
+        let mut symbols: Vec<_> = self.ids.iter().map(|&id| (id, None)).collect();
+        for clip in &self.clips {
+            for at in 0..clip.vectors.dim(0)? {
+                if let Some(symbol) = symbols.get_mut(clip.start + at) {
+                    symbol.1 = Some((clip.identity, at));
+                }
+            }
+        }
+        Ok(symbols)
+    }
+
+    /// The embeddings of the tokens `from..to`, as pieces to be put together.
+    fn embed(&self, text: &Qwen2, from: usize, to: usize, pieces: &mut Vec<Tensor>) -> Result<()> {
+        let mut at = from;
+        for clip in &self.clips {
+            let tokens = clip.vectors.dim(0)?;
+            let (start, end) = (clip.start.max(at), (clip.start + tokens).min(to));
+            if start >= end {
+                continue;
+            }
+            if at < start {
+                pieces.push(text.embed(&self.ids[at..start])?);
+            }
+            pieces.push(clip.vectors.narrow(0, start - clip.start, end - start)?);
+            at = end;
+        }
+        if at < to {
+            pieces.push(text.embed(&self.ids[at..to])?);
+        }
+        Ok(())
+    }
+}
+
+/// One request of a batch.
+pub(super) struct Ask<'a> {
+    /// Its prompt.
+    pub sequence: Sequence,
+    /// How to generate.
+    pub generation: &'a Generation,
+    /// What picks its tokens.
+    pub sampler: Sampler,
+    /// The most tokens it may get.
+    pub limit: usize,
+}
+
+/// How a response ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// By a stop token, which is the last of the ids.
+    Token,
+    /// By a stop string.
+    Text,
+    /// At the most tokens it may have.
+    Limit,
+}
+
+/// What was generated for one request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Generated {
+    /// Ids, the stop token included.
+    pub ids: Vec<u32>,
+    /// The text, without special tokens and without the stop string.
+    pub text: String,
+    /// How it ended.
+    pub end: End,
+}
+
+/// What prompts share: `leader[i]` is the row whose first `shared[i]` tokens row `i` takes over.
+fn shared_prefixes(asks: &[Ask<'_>]) -> Result<Vec<(usize, usize)>> {
+    let symbols = asks.iter().map(|ask| ask.sequence.symbols()).collect::<Result<Vec<_>>>()?;
+    let common = |a: usize, b: usize| symbols[a].iter().zip(&symbols[b]).take_while(|(a, b)| a == b).count();
+    let mut plan: Vec<(usize, usize)> = (0..asks.len()).map(|row| (row, 0)).collect();
+    for row in 0..asks.len() {
+        // At least half of the shorter prompt, or sharing would join prompts that have only the system line in common.
+        let leader = (0..row)
+            .filter(|&leader| plan[leader].0 == leader)
+            .find(|&leader| common(leader, row) * 2 >= symbols[leader].len().min(symbols[row].len()));
+        plan[row].0 = leader.unwrap_or(row);
+    }
+    for leader in 0..asks.len() {
+        let group: Vec<usize> = (0..asks.len()).filter(|&row| plan[row].0 == leader).collect();
+        if group.len() < 2 {
+            continue;
+        }
+        // Each row keeps at least its last token to compute.
+        let shared =
+            group.iter().map(|&row| common(leader, row).min(symbols[row].len() - 1)).min().unwrap_or(0);
+        for row in group {
+            plan[row].1 = shared;
+        }
+    }
+    Ok(plan)
+}
+
+/// Generates for all requests. A request whose logits break fails alone; an error of the device fails all.
+pub(super) fn generate(
+    text: &Qwen2,
+    tokenizer: &AudioTokenizer,
+    stop_ids: &[u32],
+    mut asks: Vec<Ask<'_>>,
+) -> Result<Vec<std::result::Result<Generated, String>>> {
+    let longest = asks.iter().map(|ask| ask.sequence.ids.len()).max().unwrap_or(0);
+    let most = asks.iter().map(|ask| ask.limit).max().unwrap_or(0);
+    if asks.iter().any(|ask| ask.sequence.ids.is_empty() || ask.limit == 0) {
+        candle_core::bail!("a prompt without tokens, or no tokens to generate");
+    }
+    let mut results: Vec<Option<std::result::Result<Generated, String>>> = vec![None; asks.len()];
+    // The last token is never computed, so it needs no column.
+    let mut cache = text.cache(asks.len(), longest + most - 1)?;
+    let mut logits = prefill(text, &asks, longest, &cache)?;
+    let mut responses: Vec<Vec<u32>> = vec![Vec::new(); asks.len()];
+    // Requests that go on, in the order of the cache's rows.
+    let mut active: Vec<usize> = (0..asks.len()).collect();
+    let mut column = longest;
+    loop {
+        let mut going_on = Vec::with_capacity(active.len());
+        let mut rows = Vec::with_capacity(active.len());
+        for (row, (&index, logits)) in active.iter().zip(&mut logits).enumerate() {
+            let (ask, ids) = (&mut asks[index], &mut responses[index]);
+            match next(tokenizer, stop_ids, ask, ids, logits) {
+                Ok(None) => {
+                    going_on.push(index);
+                    rows.push(row as u32);
+                }
+                Ok(Some(generated)) => results[index] = Some(Ok(generated)),
+                Err(sentence) => results[index] = Some(Err(sentence)),
+            }
+        }
+        if going_on.is_empty() {
+            break;
+        }
+        if rows.len() < active.len() {
+            cache.keep(&rows)?;
+        }
+        active = going_on;
+        let ids: Vec<u32> = active.iter().filter_map(|&index| responses[index].last().copied()).collect();
+        let firsts: Vec<usize> =
+            active.iter().map(|&index| longest - asks[index].sequence.ids.len()).collect();
+        let hidden = text.step(text.embed(&ids)?, column, &firsts, &cache)?;
+        logits = text.logits(&hidden)?;
+        column += 1;
+    }
+    Ok(results.into_iter().map(|result| result.unwrap_or_else(|| Err("no token came".to_owned()))).collect())
+}
+
+/// Computes all prompts and gives the logits behind each.
+pub(super) fn prefill(
+    text: &Qwen2,
+    asks: &[Ask<'_>],
+    longest: usize,
+    cache: &super::nn::cache::Cache,
+) -> Result<Vec<Vec<f32>>> {
+    let plan = shared_prefixes(asks)?;
+    let pad = |row: usize| longest - asks[row].sequence.ids.len();
+    let mut prefixes = Vec::new();
+    let mut rests = Vec::new();
+    for (row, &(leader, shared)) in plan.iter().enumerate() {
+        if leader == row && shared > 0 {
+            prefixes.push(Segment { row, pad: pad(row), done: 0, tokens: shared, wanted: false });
+        }
+        let tokens = asks[row].sequence.ids.len() - shared;
+        rests.push(Segment { row, pad: pad(row), done: shared, tokens, wanted: true });
+    }
+    run(text, asks, &prefixes, cache)?;
+    for (row, &(leader, shared)) in plan.iter().enumerate() {
+        if leader != row {
+            cache.copy_row((leader, pad(leader)), (row, pad(row)), shared)?;
+        }
+    }
+    run(text, asks, &rests, cache)
+}
+
+/// Computes segments, as many at once as memory allows.
+fn run(
+    text: &Qwen2,
+    asks: &[Ask<'_>],
+    segments: &[Segment],
+    cache: &super::nn::cache::Cache,
+) -> Result<Vec<Vec<f32>>> {
+    let mut logits = Vec::new();
+    let mut start = 0;
+    while start < segments.len() {
+        let (mut end, mut tokens) = (start, 0);
+        while end < segments.len() && (end == start || tokens + segments[end].tokens <= MOST_TOKENS) {
+            tokens += segments[end].tokens;
+            end += 1;
+        }
+        let mut pieces = Vec::new();
+        for segment in &segments[start..end] {
+            let (from, to) = (segment.done, segment.done + segment.tokens);
+            asks[segment.row].sequence.embed(text, from, to, &mut pieces)?;
+        }
+        let x = Tensor::cat(&pieces, 0)?;
+        if let Some(hidden) = text.prefill(x, &segments[start..end], cache)? {
+            logits.extend(text.logits(&hidden)?);
+        }
+        start = end;
+    }
+    Ok(logits)
+}
+
+/// Picks the next token of a response; gives the response if it ends with it.
+fn next(
+    tokenizer: &AudioTokenizer,
+    stop_ids: &[u32],
+    ask: &mut Ask<'_>,
+    ids: &mut Vec<u32>,
+    logits: &mut [f32],
+) -> std::result::Result<Option<Generated>, String> {
+    let id = ask.sampler.pick(logits)?;
+    ids.push(id);
+    if stop_ids.contains(&id) {
+        let text = tokenizer.decode(&ids[..ids.len() - 1])?;
+        return Ok(Some(Generated { ids: std::mem::take(ids), text, end: End::Token }));
+    }
+    if !ask.generation.stop.is_empty() {
+        let mut text = tokenizer.decode(ids)?;
+        if let Some(at) = first_stop(&text, &ask.generation.stop) {
+            text.truncate(at);
+            return Ok(Some(Generated { ids: std::mem::take(ids), text, end: End::Text }));
+        }
+    }
+    if ids.len() >= ask.limit {
+        let text = tokenizer.decode(ids)?;
+        return Ok(Some(Generated { ids: std::mem::take(ids), text, end: End::Limit }));
+    }
+    Ok(None)
+}
+
+/// Where the first stop string begins. Empty stop strings stop nothing.
+fn first_stop(text: &str, stops: &[String]) -> Option<usize> {
+    stops.iter().filter(|stop| !stop.is_empty()).filter_map(|stop| text.find(stop.as_str())).min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_earliest_stop_string_counts() {
+        let stops = ["\n".to_owned(), String::new(), "END".to_owned()];
+        assert_eq!(first_stop("one END two\n", &stops), Some(4));
+        assert_eq!(first_stop("one\nEND", &stops), Some(3));
+        assert_eq!(first_stop("one", &stops), None);
+    }
+}

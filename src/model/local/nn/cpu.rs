@@ -1,0 +1,582 @@
+//! Kernels for f32 on the CPU: safe code that `pulp` compiles for several instruction sets and picks from at run time.
+//!
+//! Each output value is summed in an order that depends on the inner size alone, never on how many rows are computed
+//! together, so a row's result does not depend on its batch. This module must not know tensors.
+
+use std::sync::OnceLock;
+
+use pulp::{Arch, Simd, WithSimd};
+use rayon::prelude::*;
+
+/// The instruction set, found once.
+fn arch() -> Arch {
+    static ARCH: OnceLock<Arch> = OnceLock::new();
+    *ARCH.get_or_init(Arch::new)
+}
+
+/// `out[row][n] = inputs[row] · weights[n]`, plus `bias[n]`: a product for few rows, which reads the weights once
+/// and packs nothing. `inputs` is (rows, k), `weights` (n, k), `out` (rows, n).
+pub(super) fn few_rows(inputs: &[f32], weights: &[f32], k: usize, bias: Option<&[f32]>, out: &mut [f32]) {
+    if k == 0 || out.is_empty() || inputs.len() < k {
+        return out.fill(0.0);
+    }
+    let rows = inputs.len() / k;
+    let n = weights.len() / k;
+    let tasks = rayon::current_num_threads() * 4;
+    let chunk = n.div_ceil(tasks).next_multiple_of(4).max((1 << 15) / (k * rows)).max(4);
+    if rows == 1 {
+        out.par_chunks_mut(chunk).zip(weights.par_chunks(chunk * k)).for_each(|(out, weights)| {
+            arch().dispatch(Products { inputs, weights, k, out });
+        });
+        if let Some(bias) = bias {
+            out.iter_mut().zip(bias).for_each(|(out, bias)| *out += bias);
+        }
+        return;
+    }
+    // Computed with the rows innermost, so that each task writes one piece, then turned.
+    let mut turned = vec![0.0; n * rows];
+    turned.par_chunks_mut(chunk * rows).zip(weights.par_chunks(chunk * k)).for_each(|(out, weights)| {
+        arch().dispatch(Products { inputs, weights, k, out });
+    });
+    out.par_chunks_mut(n).enumerate().for_each(|(row, out)| {
+        let values = turned.iter().skip(row).step_by(rows);
+        match bias {
+            None => out.iter_mut().zip(values).for_each(|(out, value)| *out = *value),
+            Some(bias) => {
+                out.iter_mut().zip(values).zip(bias).for_each(|((out, value), bias)| *out = value + bias);
+            }
+        }
+    });
+}
+
+/// `out[n][row] = inputs[row] · weights[n]` in one task.
+struct Products<'a> {
+    inputs: &'a [f32],
+    weights: &'a [f32],
+    k: usize,
+    out: &'a mut [f32],
+}
+
+impl WithSimd for Products<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        // As many sums at once as there are registers for.
+        if size_of::<S::f32s>() == 32 {
+            self.tiles::<S, 3, 4>(simd);
+        } else {
+            self.tiles::<S, 4, 6>(simd);
+        }
+    }
+}
+
+impl Products<'_> {
+    #[inline(always)]
+    fn tiles<S: Simd, const R: usize, const C: usize>(self, simd: S) {
+        let Self { inputs, weights, k, out } = self;
+        let rows = inputs.len() / k;
+        let blocks = weights.chunks_exact(k * R);
+        let rest = blocks.remainder();
+        let mut outs = out.chunks_mut(rows * R);
+        for (weights, out) in blocks.zip(&mut outs) {
+            row_of_tiles::<S, R, C>(simd, weights, inputs, k, out);
+        }
+        if let Some(out) = outs.next() {
+            for (weights, out) in rest.chunks_exact(k).zip(out.chunks_mut(rows)) {
+                row_of_tiles::<S, 1, C>(simd, weights, inputs, k, out);
+            }
+        }
+    }
+}
+
+/// `R` weight rows against all inputs; `out` is (`R`, rows).
+#[inline(always)]
+fn row_of_tiles<S: Simd, const R: usize, const C: usize>(
+    simd: S,
+    weights: &[f32],
+    inputs: &[f32],
+    k: usize,
+    out: &mut [f32],
+) {
+    let rows = inputs.len() / k;
+    let blocks = inputs.chunks_exact(k * C);
+    let rest = blocks.remainder();
+    let mut row = 0;
+    for inputs in blocks {
+        store(tile::<S, R, C>(simd, weights, inputs, k), out, rows, row);
+        row += C;
+    }
+    match rest.len() / k {
+        0 => {}
+        1 => store(tile::<S, R, 1>(simd, weights, rest, k), out, rows, row),
+        2 => store(tile::<S, R, 2>(simd, weights, rest, k), out, rows, row),
+        3 => store(tile::<S, R, 3>(simd, weights, rest, k), out, rows, row),
+        4 => store(tile::<S, R, 4>(simd, weights, rest, k), out, rows, row),
+        _ => store(tile::<S, R, 5>(simd, weights, rest, k), out, rows, row),
+    }
+}
+
+#[inline(always)]
+fn store<const R: usize, const C: usize>(sums: [[f32; C]; R], out: &mut [f32], rows: usize, row: usize) {
+    for (sums, out) in sums.iter().zip(out.chunks_mut(rows)) {
+        out[row..row + C].copy_from_slice(sums);
+    }
+}
+
+/// The `R` × `C` dot products of weight rows and input rows of length `k`.
+#[inline(always)]
+fn tile<S: Simd, const R: usize, const C: usize>(
+    simd: S,
+    weights: &[f32],
+    inputs: &[f32],
+    k: usize,
+) -> [[f32; C]; R] {
+    let weights: [&[f32]; R] = std::array::from_fn(|row| &weights[row * k..][..k]);
+    let inputs: [&[f32]; C] = std::array::from_fn(|row| &inputs[row * k..][..k]);
+    let heads_w = weights.map(|row| S::as_simd_f32s(row).0);
+    let heads_x = inputs.map(|row| S::as_simd_f32s(row).0);
+    let steps = heads_w[0].len();
+    let heads_w = heads_w.map(|row| &row[..steps]);
+    let heads_x = heads_x.map(|row| &row[..steps]);
+    let mut sums = [[simd.splat_f32s(0.0); C]; R];
+    for step in 0..steps {
+        let x: [S::f32s; C] = std::array::from_fn(|row| heads_x[row][step]);
+        for row in 0..R {
+            let w = heads_w[row][step];
+            for column in 0..C {
+                sums[row][column] = simd.mul_add_e_f32s(w, x[column], sums[row][column]);
+            }
+        }
+    }
+    let tails_w = weights.map(|row| S::as_simd_f32s(row).1);
+    let tails_x = inputs.map(|row| S::as_simd_f32s(row).1);
+    std::array::from_fn(|row| {
+        std::array::from_fn(|column| {
+            let mut sum = simd.reduce_sum_f32s(sums[row][column]);
+            for (w, x) in tails_w[row].iter().zip(tails_x[column]) {
+                sum += w * x;
+            }
+            sum
+        })
+    })
+}
+
+/// The exponential to about one unit in the last place, for arguments below 88; what underflows is zero or nearly so,
+/// and NaN stays NaN.
+#[inline(always)]
+fn exp(x: f32) -> f32 {
+    // 1.5 · 2^23: adding it rounds to an integer that is then in the low bits.
+    const ROUND: f32 = 12_582_912.0;
+    let x = if x < -87.0 { -87.0 } else { x };
+    let shifted = x * std::f32::consts::LOG2_E + ROUND;
+    let n = shifted - ROUND;
+    let r = (x - n * 0.693_145_75) - n * 1.428_606_8e-6;
+    let mut p = 1.0 / 5040.0;
+    for factor in [1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0] {
+        p = p * r + factor;
+    }
+    let power = f32::from_bits((shifted.to_bits() << 23).wrapping_add(0x3f80_0000));
+    p * power
+}
+
+/// The error function within 4e-7: a rational function fitted to it on [-3.95, 3.95], where it reaches one.
+#[inline(always)]
+fn erf(x: f32) -> f32 {
+    let x = x.clamp(-3.95, 3.95);
+    let z = x * x;
+    let mut p = 2.011_777_3e-6;
+    for factor in [2.875_922e-4, 3.917_012e-3, 5.320_613e-2, 0.194_028_76, 1.128_379] {
+        p = p * z + factor;
+    }
+    let mut q = 3.783_962_7e-5;
+    for factor in [1.198_123_5e-3, 1.527_009_8e-2, 0.115_587_87, 0.505_285, 1.0] {
+        q = q * z + factor;
+    }
+    (x * p / q).clamp(-1.0, 1.0)
+}
+
+/// Rows of at most this many values are worked on in one piece.
+const PIECE: usize = 1 << 14;
+
+/// `y = f(y + bias) + residual` over rows as wide as `bias`, where `f` is the exact GELU or nothing.
+pub(super) fn finish(
+    y: &mut [f32],
+    width: usize,
+    bias: Option<&[f32]>,
+    gelu: bool,
+    residual: Option<&[f32]>,
+) {
+    if width == 0 {
+        return;
+    }
+    let piece = (PIECE / width).max(1) * width;
+    let work = |y: &mut [f32], residual: Option<&[f32]>| {
+        arch().dispatch(|| {
+            if let Some(bias) = bias {
+                for y in y.chunks_exact_mut(width) {
+                    for (y, bias) in y.iter_mut().zip(bias) {
+                        *y += bias;
+                    }
+                }
+            }
+            if gelu {
+                for y in y.iter_mut() {
+                    *y = 0.5 * *y * (1.0 + erf(*y * std::f32::consts::FRAC_1_SQRT_2));
+                }
+            }
+            if let Some(residual) = residual {
+                for (y, residual) in y.iter_mut().zip(residual) {
+                    *y += residual;
+                }
+            }
+        });
+    };
+    match residual {
+        None => y.par_chunks_mut(piece).for_each(|y| work(y, None)),
+        Some(residual) => y
+            .par_chunks_mut(piece)
+            .zip(residual.par_chunks(piece))
+            .for_each(|(y, residual)| work(y, Some(residual))),
+    }
+}
+
+/// `out = silu(gate) · up`, where each row of `pairs` holds `width` gates and then `width` ups.
+pub(super) fn swiglu(pairs: &[f32], width: usize, out: &mut [f32]) {
+    if width == 0 {
+        return;
+    }
+    let rows = (PIECE / width).max(1);
+    out.par_chunks_mut(rows * width).zip(pairs.par_chunks(rows * 2 * width)).for_each(|(out, pairs)| {
+        arch().dispatch(|| {
+            for (out, pair) in out.chunks_exact_mut(width).zip(pairs.chunks_exact(2 * width)) {
+                let (gates, ups) = pair.split_at(width);
+                for ((out, &gate), &up) in out.iter_mut().zip(gates).zip(ups) {
+                    let negated = if gate < -88.0 { 88.0 } else { -gate };
+                    *out = gate / (1.0 + exp(negated)) * up;
+                }
+            }
+        });
+    });
+}
+
+/// Softmax in place of `scale · row`, of which the first `valid(row)` values count and the rest become zero.
+pub(super) fn softmax(scores: &mut [f32], width: usize, scale: f32, valid: impl Fn(usize) -> usize + Sync) {
+    if width == 0 {
+        return;
+    }
+    let rows = (PIECE / width).max(1);
+    scores.par_chunks_mut(rows * width).enumerate().for_each(|(piece, scores)| {
+        arch().dispatch(|| {
+            for (row, scores) in scores.chunks_exact_mut(width).enumerate() {
+                let valid = valid(piece * rows + row).min(width);
+                let (seen, hidden) = scores.split_at_mut(valid);
+                softmax_row(seen, scale);
+                hidden.fill(0.0);
+            }
+        });
+    });
+}
+
+/// Softmax of one row in place. A NaN makes the whole row NaN.
+#[inline(always)]
+fn softmax_row(row: &mut [f32], scale: f32) {
+    const LANES: usize = 16;
+    let mut tops = [f32::NEG_INFINITY; LANES];
+    let (blocks, rest) = row.as_chunks::<LANES>();
+    for block in blocks {
+        for lane in 0..LANES {
+            tops[lane] = if block[lane] > tops[lane] { block[lane] } else { tops[lane] };
+        }
+    }
+    let top = tops.iter().chain(rest).fold(f32::NEG_INFINITY, |top, &value| top.max(value));
+    let mut sums = [0.0_f32; LANES];
+    let (blocks, rest) = row.as_chunks_mut::<LANES>();
+    for block in blocks {
+        for lane in 0..LANES {
+            block[lane] = exp((block[lane] - top) * scale);
+            sums[lane] += block[lane];
+        }
+    }
+    let mut sum = sums.iter().sum::<f32>();
+    for value in rest {
+        *value = exp((*value - top) * scale);
+        sum += *value;
+    }
+    let factor = 1.0 / sum;
+    for value in row {
+        *value *= factor;
+    }
+}
+
+/// What [`attend_step`] works on.
+pub(super) struct Step<'a> {
+    /// (rows, heads, width): one query for each row.
+    pub queries: &'a [f32],
+    /// (rows, kv heads, capacity, width).
+    pub keys: &'a [f32],
+    /// (rows, kv heads, capacity, width).
+    pub values: &'a [f32],
+    /// The first column of each row that holds a token.
+    pub firsts: &'a [usize],
+    /// Columns filled.
+    pub filled: usize,
+    /// Columns there are.
+    pub capacity: usize,
+    /// Width of a head.
+    pub width: usize,
+    /// Query heads for each kv head.
+    pub group: usize,
+    /// Kv heads.
+    pub kv_heads: usize,
+    /// Factor of the scores.
+    pub scale: f32,
+}
+
+/// Attention of one new token a row over the columns of its cache; `out` has the shape of the queries.
+pub(super) fn attend_step(step: &Step<'_>, out: &mut [f32]) {
+    let Step { width, group, kv_heads, capacity, .. } = *step;
+    if width == 0 || group == 0 {
+        return;
+    }
+    let heads = out.par_chunks_mut(group * width).zip(step.queries.par_chunks(group * width));
+    heads.enumerate().for_each(|(index, (out, queries))| {
+        let first = step.firsts.get(index / kv_heads).copied().unwrap_or(0).min(step.filled);
+        let columns = step.filled - first;
+        let start = (index * capacity + first) * width;
+        let keys = &step.keys[start..start + columns * width];
+        let values = &step.values[start..start + columns * width];
+        // (columns, group), then turned to one row a query.
+        let mut turned = vec![0.0; columns * group];
+        arch().dispatch(Products { inputs: queries, weights: keys, k: width, out: &mut turned });
+        let mut scores = vec![0.0; columns];
+        for (query, out) in out.chunks_exact_mut(width).enumerate() {
+            let column_scores = turned.iter().skip(query).step_by(group);
+            scores.iter_mut().zip(column_scores).for_each(|(score, value)| *score = *value);
+            arch().dispatch(|| {
+                softmax_row(&mut scores, step.scale);
+                for (score, values) in scores.iter().zip(values.chunks_exact(width)) {
+                    for (out, value) in out.iter_mut().zip(values) {
+                        *out += score * value;
+                    }
+                }
+            });
+        }
+    });
+}
+
+/// Root-mean-square norm of rows as wide as `weight`.
+pub(super) fn rms_norm(x: &[f32], weight: &[f32], epsilon: f32, out: &mut [f32]) {
+    rows(x, weight.len(), out, |x, out| {
+        let factor = 1.0 / (dot(x, x) / x.len() as f32 + epsilon).sqrt();
+        for ((out, x), weight) in out.iter_mut().zip(x).zip(weight) {
+            *out = x * factor * weight;
+        }
+    });
+}
+
+/// Layer norm of rows as wide as `weight`.
+pub(super) fn layer_norm(x: &[f32], weight: &[f32], bias: &[f32], epsilon: f32, out: &mut [f32]) {
+    rows(x, weight.len(), out, |x, out| {
+        let mean = sum(x) / x.len() as f32;
+        for (out, x) in out.iter_mut().zip(x) {
+            *out = x - mean;
+        }
+        let factor = 1.0 / (dot(out, out) / x.len() as f32 + epsilon).sqrt();
+        for ((out, weight), bias) in out.iter_mut().zip(weight).zip(bias) {
+            *out = *out * factor * weight + bias;
+        }
+    });
+}
+
+fn rows(x: &[f32], width: usize, out: &mut [f32], row: impl Fn(&[f32], &mut [f32]) + Sync) {
+    if width == 0 {
+        return;
+    }
+    let piece = (PIECE / width).max(1) * width;
+    out.par_chunks_mut(piece).zip(x.par_chunks(piece)).for_each(|(out, x)| {
+        arch().dispatch(
+            #[inline(always)]
+            || {
+                for (out, x) in out.chunks_exact_mut(width).zip(x.chunks_exact(width)) {
+                    row(x, out);
+                }
+            },
+        );
+    });
+}
+
+#[inline(always)]
+fn sum(x: &[f32]) -> f32 {
+    let (blocks, rest) = x.as_chunks::<16>();
+    let mut sums = [0.0_f32; 16];
+    for block in blocks {
+        for lane in 0..16 {
+            sums[lane] += block[lane];
+        }
+    }
+    sums.iter().sum::<f32>() + rest.iter().sum::<f32>()
+}
+
+#[inline(always)]
+fn dot(x: &[f32], y: &[f32]) -> f32 {
+    let ((blocks_x, rest_x), (blocks_y, rest_y)) = (x.as_chunks::<16>(), y.as_chunks::<16>());
+    let mut sums = [0.0_f32; 16];
+    for (x, y) in blocks_x.iter().zip(blocks_y) {
+        for lane in 0..16 {
+            sums[lane] += x[lane] * y[lane];
+        }
+    }
+    sums.iter().sum::<f32>() + rest_x.iter().zip(rest_y).map(|(x, y)| x * y).sum::<f32>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers between -1 and 1 that look random.
+    fn noise(count: usize, seed: u32) -> Vec<f32> {
+        let mut state = seed.wrapping_mul(747_796_405).wrapping_add(1);
+        (0..count)
+            .map(|_| {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                (state >> 8) as f32 / (1 << 23) as f32 - 1.0
+            })
+            .collect()
+    }
+
+    #[test]
+    fn products_of_few_rows_are_right_and_do_not_depend_on_the_batch() {
+        for (rows, n, k) in
+            [(1, 1, 1), (1, 5, 17), (2, 9, 64), (5, 7, 33), (6, 8, 16), (13, 130, 96), (7, 3, 5)]
+        {
+            let (inputs, weights, bias) = (noise(rows * k, 1), noise(n * k, 2), noise(n, 3));
+            let mut out = vec![f32::NAN; rows * n];
+            few_rows(&inputs, &weights, k, Some(&bias), &mut out);
+            for row in 0..rows {
+                let mut alone = vec![f32::NAN; n];
+                few_rows(&inputs[row * k..][..k], &weights, k, Some(&bias), &mut alone);
+                assert_eq!(&out[row * n..][..n], &alone[..]);
+                for column in 0..n {
+                    let expected: f64 = (0..k)
+                        .map(|i| f64::from(inputs[row * k + i]) * f64::from(weights[column * k + i]))
+                        .sum::<f64>()
+                        + f64::from(bias[column]);
+                    assert!((f64::from(out[row * n + column]) - expected).abs() < 1e-5);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn exp_and_erf_are_close_to_the_exact_functions() {
+        for step in -87_000..=88_000 {
+            let x = step as f32 / 1000.0;
+            let exact = f64::from(x).exp();
+            assert!(((f64::from(exp(x)) - exact) / exact).abs() < 3e-7, "{x}");
+        }
+        assert!(exp(f32::NAN).is_nan() && exp(f32::NEG_INFINITY) < 1e-37);
+        // erf by its Taylor series, which is exact enough in f64 for these arguments.
+        for step in -4500..=4500 {
+            let x = f64::from(step) / 1000.0;
+            let (mut term, mut sum) = (x, x);
+            for n in 1..120 {
+                term *= -x * x / f64::from(n);
+                sum += term / f64::from(2 * n + 1);
+            }
+            let exact = sum * std::f64::consts::FRAC_2_SQRT_PI;
+            assert!((f64::from(erf(x as f32)) - exact).abs() < 5e-7, "{x}: {} {exact}", erf(x as f32));
+        }
+    }
+
+    #[test]
+    fn softmax_counts_only_what_is_valid() {
+        let width = 37;
+        let mut scores = noise(5 * width, 7);
+        let before = scores.clone();
+        softmax(&mut scores, width, 3.0, |row| 8 * row + 1);
+        for row in 0..5 {
+            let valid = (8 * row + 1).min(width);
+            let exact: Vec<f64> =
+                before[row * width..][..valid].iter().map(|&x| (3.0 * f64::from(x)).exp()).collect();
+            let total: f64 = exact.iter().sum();
+            for (column, &value) in scores[row * width..][..width].iter().enumerate() {
+                let expected = exact.get(column).map_or(0.0, |e| e / total);
+                assert!((f64::from(value) - expected).abs() < 1e-6);
+            }
+        }
+        let mut broken = vec![0.0, f32::NAN, 1.0];
+        softmax(&mut broken, 3, 1.0, |_| 3);
+        assert!(broken.iter().all(|value| value.is_nan()));
+    }
+
+    #[test]
+    fn a_step_of_attention_looks_only_at_filled_columns() {
+        let (rows, kv_heads, group, width, capacity, filled) = (2, 2, 3, 8, 10, 7);
+        let queries = noise(rows * kv_heads * group * width, 1);
+        let mut keys = noise(rows * kv_heads * capacity * width, 2);
+        let values = noise(keys.len(), 3);
+        // What lies outside must not matter.
+        keys[..2 * width].fill(f32::NAN);
+        let step = Step {
+            queries: &queries,
+            keys: &keys,
+            values: &values,
+            firsts: &[2, 0],
+            filled,
+            capacity,
+            width,
+            group,
+            kv_heads,
+            scale: 0.5,
+        };
+        let mut out = vec![0.0; queries.len()];
+        attend_step(&step, &mut out);
+        for row in 0..rows {
+            for head in 0..kv_heads * group {
+                let query = &queries[(row * kv_heads * group + head) * width..][..width];
+                let cell = |column: usize| ((row * kv_heads + head / group) * capacity + column) * width;
+                let scores: Vec<f64> = (step.firsts[row]..filled)
+                    .map(|column| {
+                        let key = &keys[cell(column)..][..width];
+                        let dot: f64 =
+                            query.iter().zip(key).map(|(q, k)| f64::from(*q) * f64::from(*k)).sum();
+                        (0.5 * dot).exp()
+                    })
+                    .collect();
+                let total: f64 = scores.iter().sum();
+                for i in 0..width {
+                    let expected: f64 = (step.firsts[row]..filled)
+                        .zip(&scores)
+                        .map(|(column, score)| score / total * f64::from(values[cell(column) + i]))
+                        .sum();
+                    let found = f64::from(out[(row * kv_heads * group + head) * width + i]);
+                    assert!((found - expected).abs() < 1e-5);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn norms_and_gates_are_right() {
+        let (x, weight, bias) = (noise(3 * 21, 1), noise(21, 2), noise(21, 3));
+        let mut out = vec![0.0; x.len()];
+        layer_norm(&x, &weight, &bias, 1e-5, &mut out);
+        let row = &x[21..42];
+        let mean = row.iter().map(|&x| f64::from(x)).sum::<f64>() / 21.0;
+        let variance = row.iter().map(|&x| (f64::from(x) - mean).powi(2)).sum::<f64>() / 21.0;
+        let expected =
+            (f64::from(row[4]) - mean) / (variance + 1e-5).sqrt() * f64::from(weight[4]) + f64::from(bias[4]);
+        assert!((f64::from(out[25]) - expected).abs() < 1e-6);
+        rms_norm(&x, &weight, 1e-6, &mut out);
+        let square = row.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>() / 21.0;
+        let expected = f64::from(row[4]) / (square + 1e-6).sqrt() * f64::from(weight[4]);
+        assert!((f64::from(out[25]) - expected).abs() < 1e-6);
+        let mut gated = [0.0; 2];
+        swiglu(&[1.5, -200.0, 2.0, 3.0], 2, &mut gated);
+        assert!((gated[0] - 1.5 / (1.0 + (-1.5_f32).exp()) * 2.0).abs() < 1e-6 && gated[1].abs() < 1e-20);
+        let mut y = [1.0, 2.0];
+        finish(&mut y, 1, Some(&[-1.0]), true, Some(&[10.0, 20.0]));
+        assert!((y[0] - 10.0).abs() < 1e-6 && (y[1] - 20.841_345).abs() < 1e-5);
+    }
+}

@@ -1,0 +1,218 @@
+//! A local model as a [`Model`]: one thread owns it and works on one batch at a time, off the async threads.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::Instant;
+
+use futures::channel::oneshot;
+use futures::future::{BoxFuture, FutureExt as _};
+
+use super::config::QWEN2_AUDIO;
+use super::device::{DeviceChoice, DtypeChoice, dtype_name};
+use super::error::LoadError;
+use super::first_line;
+use super::generate::{End, Generated};
+use super::qwen2_audio::{Checked, Expanded, Inventory, Qwen2Audio};
+use crate::model::{Answer, AudioNeed, MediaLimits, Model, ModelIdentity, Prepared};
+use crate::types::{Outcome, Usage};
+
+/// The audio window of the encoder in seconds.
+const WINDOW_SECONDS: f64 = 30.0;
+
+/// Which local model to load, and how.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LocalSpec {
+    /// The folder of the checkpoint.
+    pub dir: PathBuf,
+    /// The architecture: `qwen2_audio`.
+    pub architecture: String,
+    /// `auto`, `cpu`, `cuda`, `cuda:N` or `metal`.
+    pub device: String,
+    /// `auto`, `f32`, `f16` or `bf16`.
+    pub dtype: String,
+    /// Requests that go through the model together.
+    pub batch_size: usize,
+    /// The longest clip in seconds; the model itself takes no more than 30.
+    pub max_seconds: f64,
+    /// The name for tables.
+    pub name: String,
+}
+
+/// Checks a folder without reading its weights.
+pub fn check(dir: &Path) -> Result<Inventory, LoadError> {
+    Checked::read(dir).map(|checked| checked.inventory)
+}
+
+/// A batch for the thread, and where its answers go.
+struct Job {
+    batch: Vec<Prepared>,
+    reply: oneshot::Sender<Vec<Answer>>,
+}
+
+/// A local model, loaded.
+#[derive(Debug)]
+pub struct LocalModel {
+    identity: ModelIdentity,
+    limits: MediaLimits,
+    batch_size: usize,
+    jobs: mpsc::Sender<Job>,
+}
+
+impl LocalModel {
+    /// Loads a model. This takes as long as reading its weights takes: call it off the async threads.
+    pub fn load(spec: &LocalSpec) -> Result<Self, LoadError> {
+        if spec.architecture != QWEN2_AUDIO {
+            return Err(LoadError::Unfit {
+                folder: spec.dir.clone(),
+                problem: format!(
+                    "the architecture `{}` is not built in; write `{QWEN2_AUDIO}`",
+                    spec.architecture
+                ),
+            });
+        }
+        let device: DeviceChoice = spec.device.parse()?;
+        let dtype: DtypeChoice = spec.dtype.parse()?;
+        let (device, device_name) = device.open()?;
+        let checked = Checked::read(&spec.dir)?;
+        let inventory = checked.inventory.clone();
+        let dtype = dtype.resolve(&device, checked.dtype());
+        let model = checked.load(dtype, &device)?;
+        let weights = |problem: String| LoadError::Weights { folder: spec.dir.clone(), problem };
+        // One thread for each physical core: more slow the kernels down.
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(candle_core::utils::get_num_threads())
+            .thread_name(|index| format!("local-model-{index}"))
+            .build()
+            .map_err(|error| weights(error.to_string()))?;
+        let (jobs, queue) = mpsc::channel::<Job>();
+        std::thread::Builder::new()
+            .name("local-model".to_owned())
+            .spawn(move || {
+                let mut model = model;
+                pool.install(move || {
+                    while let Ok(job) = queue.recv() {
+                        // The asker may be gone; then nobody wants the answers.
+                        let _ = job.reply.send(answer_batch(&mut model, &job.batch));
+                    }
+                });
+            })
+            .map_err(|error| weights(error.to_string()))?;
+        Ok(Self {
+            identity: ModelIdentity {
+                name: spec.name.clone(),
+                kind: "local".to_owned(),
+                model: QWEN2_AUDIO.to_owned(),
+                revision: inventory.digest.to_string(),
+                dtype: dtype_name(dtype).to_owned(),
+                device: device_name,
+            },
+            limits: MediaLimits {
+                audio: AudioNeed::LogMel { bins: inventory.bins },
+                max_seconds: spec.max_seconds.min(WINDOW_SECONDS),
+                images: false,
+            },
+            batch_size: spec.batch_size.max(1),
+            jobs,
+        })
+    }
+}
+
+impl Model for LocalModel {
+    fn identity(&self) -> &ModelIdentity {
+        &self.identity
+    }
+
+    fn accepts(&self) -> &MediaLimits {
+        &self.limits
+    }
+
+    fn batch_size(&self) -> usize {
+        self.batch_size
+    }
+
+    fn concurrency(&self) -> usize {
+        1
+    }
+
+    fn answer(&self, batch: Vec<Prepared>) -> BoxFuture<'_, Vec<Answer>> {
+        const GONE: &str = "the local model's thread has ended; start the run again";
+        let count = batch.len();
+        let (reply, answers) = oneshot::channel();
+        let sent = self.jobs.send(Job { batch, reply }).is_ok();
+        async move {
+            let answers = if sent { answers.await.ok() } else { None };
+            answers.unwrap_or_else(|| vec![Answer::failed(GONE); count])
+        }
+        .boxed()
+    }
+}
+
+/// Answers a batch, and if it fails as a whole, request by request.
+fn answer_batch(model: &mut Qwen2Audio, batch: &[Prepared]) -> Vec<Answer> {
+    if batch.is_empty() {
+        return Vec::new();
+    }
+    match attempt(model, batch, 1) {
+        Ok(answers) => answers,
+        Err(sentence) if batch.len() == 1 => vec![Answer::failed(sentence)],
+        Err(sentence) => {
+            tracing::warn!(
+                requests = batch.len(),
+                error = sentence,
+                "a batch failed; its requests are tried alone"
+            );
+            batch
+                .iter()
+                .map(|request| {
+                    let answers = attempt(model, std::slice::from_ref(request), 2);
+                    let failed = |sentence| Answer { attempts: 2, ..Answer::failed(sentence) };
+                    answers.map_or_else(failed, |mut answers| match answers.pop() {
+                        Some(answer) => answer,
+                        None => failed("the model gave no answer".to_owned()),
+                    })
+                })
+                .collect()
+        }
+    }
+}
+
+/// One try at a batch. An error or a panic of the device fails it as a whole.
+fn attempt(model: &mut Qwen2Audio, batch: &[Prepared], attempts: u32) -> Result<Vec<Answer>, String> {
+    let start = Instant::now();
+    let results = catch_unwind(AssertUnwindSafe(|| model.answer(batch, false)))
+        .map_err(|_| "the local model panicked; this is a bug of the harness".to_owned())?
+        .map_err(|error| format!("the local model failed: {}", first_line(&error)))?;
+    let seconds = start.elapsed().as_secs_f64();
+    Ok(results
+        .into_iter()
+        .map(|result| match result {
+            Ok((expanded, generated)) => Answer { seconds, attempts, ..answer_of(&expanded, generated) },
+            Err(sentence) => Answer { seconds, attempts, ..Answer::failed(sentence) },
+        })
+        .collect())
+}
+
+/// What a run keeps of a response.
+fn answer_of(expanded: &Expanded, generated: Generated) -> Answer {
+    let outcome = if generated.text.trim().is_empty() {
+        Outcome::Empty
+    } else if generated.end == End::Limit {
+        Outcome::Length
+    } else {
+        Outcome::Ok
+    };
+    Answer {
+        outcome,
+        usage: Usage {
+            prompt_tokens: expanded.ids.len() as u64,
+            audio_tokens: expanded.audio_tokens() as u64,
+            completion_tokens: generated.ids.len() as u64,
+        },
+        text: generated.text,
+        tokens: Some(generated.ids),
+        seconds: 0.0,
+        attempts: 1,
+        error: None,
+    }
+}
