@@ -44,7 +44,6 @@ pub struct Ready {
 type Slot = Arc<OnceLock<Result<Arc<Ready>, MediaError>>>;
 
 /// Makes clips ready for one model.
-#[derive(Debug)]
 pub struct Preparer {
     extractor: Option<MelExtractor>,
     max_seconds: f64,

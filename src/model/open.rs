@@ -67,7 +67,7 @@ fn open_local(_config: &ModelConfig) -> Result<Opened, ModelError> {
 
 #[cfg(feature = "local")]
 fn open_local(config: &ModelConfig) -> Result<Opened, ModelError> {
-    use super::local::{LocalModel, LocalSpec};
+    use super::local::{Inspected, LocalModel, LocalSpec};
     let spec = LocalSpec {
         dir: config.weights.clone(),
         architecture: config.architecture.clone(),
@@ -77,13 +77,13 @@ fn open_local(config: &ModelConfig) -> Result<Opened, ModelError> {
         max_seconds: config.audio.max_seconds,
         name: config.name.clone(),
     };
-    let seen = LocalModel::inspect(&spec)?;
+    let seen = Inspected::new(&spec)?;
     Ok(Opened {
         identity: seen.identity.clone(),
         limits: seen.limits.clone(),
-        about: seen.about.clone(),
+        about: seen.about(),
         loader: Box::new(move || {
-            let model: Box<dyn Model> = Box::new(LocalModel::load(&spec, seen)?);
+            let model: Box<dyn Model> = Box::new(LocalModel::from_inspected(seen)?);
             Ok(model)
         }),
     })

@@ -38,6 +38,16 @@ pub enum DeviceError {
     },
 }
 
+impl DeviceError {
+    /// The key of `[model]` in a config that the error is about.
+    pub fn key(&self) -> &'static str {
+        match self {
+            Self::UnknownDtype(_) => "dtype",
+            _ => "device",
+        }
+    }
+}
+
 /// A device as a config names it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DeviceChoice {

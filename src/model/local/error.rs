@@ -72,6 +72,16 @@ pub enum LoadError {
     },
 }
 
+impl LoadError {
+    /// The key of `[model]` in a config that the error is about.
+    pub fn key(&self) -> &'static str {
+        match self {
+            Self::Device(error) => error.key(),
+            _ => "weights",
+        }
+    }
+}
+
 /// How the tensors of a checkpoint differ from those that its config asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TensorReport {

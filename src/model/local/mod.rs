@@ -20,7 +20,7 @@ mod worker;
 
 pub use error::LoadError;
 pub use qwen2_audio::Inventory;
-pub use worker::{LocalModel, LocalSpec, check};
+pub use worker::{Inspected, LocalModel, LocalSpec, check};
 
 /// The first line of an error of candle, without its backtrace.
 fn first_line(error: &candle_core::Error) -> String {

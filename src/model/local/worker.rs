@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Instant;
 
+use candle_core::{DType, Device};
 use futures::channel::oneshot;
 use futures::future::{BoxFuture, FutureExt as _};
 
@@ -59,9 +60,23 @@ pub struct LocalModel {
     jobs: mpsc::Sender<Job>,
 }
 
-impl LocalModel {
-    /// Loads a model. This takes as long as reading its weights takes: call it off the async threads.
-    pub fn load(spec: &LocalSpec) -> Result<Self, LoadError> {
+/// A local model that was looked at: its files fit each other and its device is open; no weights were read.
+pub struct Inspected {
+    /// Who it will be.
+    pub identity: ModelIdentity,
+    /// What it will accept.
+    pub limits: MediaLimits,
+    /// What its folder holds.
+    pub inventory: Inventory,
+    spec: LocalSpec,
+    checked: Checked,
+    device: Device,
+    dtype: DType,
+}
+
+impl Inspected {
+    /// Looks at a folder and opens the device.
+    pub fn new(spec: &LocalSpec) -> Result<Self, LoadError> {
         if spec.architecture != QWEN2_AUDIO {
             return Err(LoadError::Unfit {
                 folder: spec.dir.clone(),
@@ -73,10 +88,67 @@ impl LocalModel {
         }
         let device: DeviceChoice = spec.device.parse()?;
         let dtype: DtypeChoice = spec.dtype.parse()?;
-        let (device, device_name) = device.open()?;
         let checked = Checked::read(&spec.dir)?;
+        let (device, device_name) = device.open()?;
         let inventory = checked.inventory.clone();
         let dtype = dtype.resolve(&device, checked.dtype());
+        Ok(Self {
+            identity: ModelIdentity {
+                name: spec.name.clone(),
+                kind: "local".to_owned(),
+                model: QWEN2_AUDIO.to_owned(),
+                revision: inventory.digest.to_string(),
+                dtype: dtype_name(dtype).to_owned(),
+                device: device_name,
+            },
+            limits: MediaLimits {
+                audio: AudioNeed::LogMel { bins: inventory.bins },
+                max_seconds: spec.max_seconds.min(WINDOW_SECONDS),
+                images: false,
+            },
+            inventory,
+            spec: spec.clone(),
+            checked,
+            device,
+            dtype,
+        })
+    }
+
+    /// A line for people: architecture, size, formats, device.
+    pub fn about(&self) -> String {
+        let Inventory { architecture, parameters, dtypes, bytes, .. } = &self.inventory;
+        format!(
+            "{architecture}, {}, {} on disk ({}), {} on {}",
+            scaled(*parameters as f64, 1e3, &["", "thousand ", "million ", "billion "], "parameters"),
+            dtypes.join(" and "),
+            scaled(*bytes as f64, 1e3, &["", "k", "M", "G"], "B"),
+            self.identity.dtype,
+            self.identity.device
+        )
+    }
+}
+
+/// A number in the largest unit that leaves it at 1 or more.
+fn scaled(value: f64, step: f64, units: &[&str], what: &str) -> String {
+    let (mut value, mut unit) = (value, 0);
+    while value >= step && unit + 1 < units.len() {
+        value /= step;
+        unit += 1;
+    }
+    let digits = usize::from(unit > 0);
+    format!("{value:.digits$} {}{what}", units.get(unit).unwrap_or(&""))
+}
+
+impl LocalModel {
+    /// Looks at a folder and loads its model.
+    pub fn load(spec: &LocalSpec) -> Result<Self, LoadError> {
+        Self::from_inspected(Inspected::new(spec)?)
+    }
+
+    /// Loads a model that was looked at. This takes as long as reading its weights takes: call it off the async
+    /// threads.
+    pub fn from_inspected(inspected: Inspected) -> Result<Self, LoadError> {
+        let Inspected { identity, limits, spec, checked, device, dtype, .. } = inspected;
         let model = checked.load(dtype, &device)?;
         let weights = |problem: String| LoadError::Weights { folder: spec.dir.clone(), problem };
         // One thread for each physical core: more slow the kernels down.
@@ -98,23 +170,7 @@ impl LocalModel {
                 });
             })
             .map_err(|error| weights(error.to_string()))?;
-        Ok(Self {
-            identity: ModelIdentity {
-                name: spec.name.clone(),
-                kind: "local".to_owned(),
-                model: QWEN2_AUDIO.to_owned(),
-                revision: inventory.digest.to_string(),
-                dtype: dtype_name(dtype).to_owned(),
-                device: device_name,
-            },
-            limits: MediaLimits {
-                audio: AudioNeed::LogMel { bins: inventory.bins },
-                max_seconds: spec.max_seconds.min(WINDOW_SECONDS),
-                images: false,
-            },
-            batch_size: spec.batch_size.max(1),
-            jobs,
-        })
+        Ok(Self { identity, limits, batch_size: spec.batch_size.max(1), jobs })
     }
 }
 
