@@ -10,8 +10,8 @@ fn root() -> &'static Path {
 
 fn files() -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = std::fs::read_dir(root().join("configs"))
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
+        .expect("the folder of configurations")
+        .map(|entry| entry.expect("an entry of it").path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
         .collect();
     files.sort();

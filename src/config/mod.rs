@@ -2,7 +2,7 @@
 //!
 //! What was typed ([`raw`]) and what it means ([`RunConfig`]) are two types. The JSON schema is made from the
 //! first, and a file is checked against that schema, so there is one list of keys. This room alone may read
-//! environment variables ([`env`]). It must not open datasets, models or sockets: whether the files that a
+//! environment variables ([`mod@env`]). It must not open datasets, models or sockets: whether the files that a
 //! configuration names exist is for those who open them, and [`Locator`] lets them point at the line.
 //!
 //! The way of a file: `tree` (TOML with places) -> `overrides` -> `check` -> [`raw`] -> `resolve`.
