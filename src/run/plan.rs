@@ -167,7 +167,7 @@ impl Section {
         // The samples with the smallest hashes: a draw that does not depend on the order of the rows.
         let mut ranks = std::collections::BinaryHeap::new();
         for row in self.dataset.rows()? {
-            let Some(sample) = row.ok().and_then(|row| self.benchmark.sample(row.value).ok()) else { continue };
+            let Some(sample) = row.ok().and_then(|row| self.benchmark.sample(row.line, row.value).ok()) else { continue };
             ranks.push((rank(seed, &sample.id), id_hash(&sample.id)));
             if ranks.len() as u64 > limit {
                 ranks.pop();
@@ -187,8 +187,9 @@ impl Section {
         let (mut samples, mut taken) = (0_u64, 0_u64);
         for row in rows.by_ref() {
             let sample = row.and_then(|row| {
-                let error = |message| RowError { file: self.dataset.index().to_owned(), line: row.line, message };
-                let sample = self.benchmark.sample(row.value).map_err(error)?;
+                let line = row.line;
+                let error = |message| RowError { file: self.dataset.index().to_owned(), line, message };
+                let sample = self.benchmark.sample(line, row.value).map_err(error)?;
                 if seen.insert(id_hash(&sample.id)) {
                     Ok(sample)
                 } else {

@@ -103,6 +103,7 @@ pub fn score(folder: &Path) -> Result<Scores, ScoreError> {
                 model: &manifest.model,
                 generation: &manifest.config.generation,
                 seed: manifest.config.run.seed,
+                samples: taken,
                 subset: (taken != facts.dataset.samples).then_some((taken, facts.dataset.samples)),
             };
             let mut scores = scorer.finish();
