@@ -4,15 +4,19 @@
 //! tables. It never opens a file, a socket or a codec: rows and prompt texts are given to it, and it names
 //! media without touching them.
 
+mod build;
 pub mod ccfqa;
 pub mod manifest;
+mod notes;
 pub mod scores;
+mod watch;
 
 use crate::model::ModelIdentity;
 use crate::prompt::PromptInfo;
 use crate::report::published::Published;
 use crate::report::table::Table;
 use crate::types::{Generation, Planned, Prompt, Response, Sample, Tags};
+pub use build::{BuildError, Entry, PromptText, build, catalogue, prompt_texts};
 pub use scores::{BenchmarkScores, ConditionCounts, MetricValue};
 
 /// A request as a benchmark makes it: the run adds model, settings, seed and media.
@@ -37,6 +41,8 @@ pub struct RunFacts<'a> {
     pub generation: &'a Generation,
     /// The run's seed.
     pub seed: u64,
+    /// Samples that were taken.
+    pub samples: u64,
     /// Samples that were taken, of those in the data; `None` when all.
     pub subset: Option<(u64, u64)>,
 }
@@ -46,9 +52,9 @@ pub trait Benchmark: Send + Sync {
     /// The conditions of this section, in the order of its tables.
     fn conditions(&self) -> &[String];
 
-    /// A sample from a row of the published format. The error says what is wrong with the row; the dataset
-    /// adds file and line.
-    fn sample(&self, row: serde_json::Value) -> Result<Sample, String>;
+    /// A sample from a row of the published format, which stands in that line of its file (the first is 1). The
+    /// error says what is wrong with the row; the dataset adds file and line.
+    fn sample(&self, line: u64, row: serde_json::Value) -> Result<Sample, String>;
 
     /// The requests on a sample, those on the same clip next to each other.
     fn requests(&self, sample: &Sample) -> Vec<Draft>;

@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn blanks_and_control_characters_count_in_the_official_f1() {
-        assert!(char_set(" 卢克", "卢克") < 100.0);
+        assert!(char_set(" 北山", "北山") < 100.0);
         assert_eq!(char_set(" ", ""), 0.0);
         assert_eq!(token_set(" ", ""), 1.0);
         assert_eq!(token_set("a\u{1f}b", "b a"), 1.0);

@@ -1,0 +1,299 @@
+//! From a `[[benchmark]]` section to a benchmark, and the catalogue of all that there are.
+
+use thiserror::Error;
+
+use super::Benchmark;
+use super::ccfqa::{self, Ccfqa};
+use super::manifest::{self, Manifest};
+use crate::config::BenchmarkConfig;
+use crate::prompt::{PromptSet, places};
+use crate::types::Window;
+
+/// What `harness list` says of a benchmark.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The name that configs use.
+    pub name: &'static str,
+    /// What it measures.
+    pub about: &'static str,
+    /// The paper that it follows; empty where there is none.
+    pub paper: &'static str,
+    /// Conditions, each with what it asks.
+    pub conditions: Vec<(&'static str, &'static str)>,
+    /// The conditions that run when none are named.
+    pub default_conditions: Vec<&'static str>,
+    /// The names of its metrics.
+    pub metrics: Vec<&'static str>,
+}
+
+/// A prompt text that a benchmark knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PromptText {
+    /// Its name in prompt files.
+    pub name: &'static str,
+    /// The places that it may hold.
+    pub places: &'static [&'static str],
+    /// The places that it must hold.
+    pub must: &'static [&'static str],
+}
+
+/// Why a section gives no benchmark.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum BuildError {
+    /// A name that is not known: of a benchmark, condition, language, metric or field.
+    #[error("unknown {what} `{found}`: {}there are {}", hint(.found, .known), .known.join(", "))]
+    Unknown {
+        /// What kind of name it is.
+        what: &'static str,
+        /// The name.
+        found: String,
+        /// The names that there are.
+        known: Vec<&'static str>,
+    },
+    /// A key that the benchmark has no use for.
+    #[error("`{key}` means nothing to the benchmark `{benchmark}`: remove it")]
+    Useless {
+        /// The benchmark.
+        benchmark: &'static str,
+        /// The key.
+        key: &'static str,
+    },
+    /// A prompt text that is needed and not there.
+    #[error("the prompt texts hold no `{0}`, which the conditions asked for need: add it to the prompt file")]
+    MissingText(&'static str),
+    /// A place that nothing fills.
+    #[error("the prompt text `{text}` has a place `{{{place}}}` that nothing fills: it may hold {}", braced(.known))]
+    UnknownPlace {
+        /// The text.
+        text: &'static str,
+        /// The place.
+        place: String,
+        /// The places that it may hold.
+        known: Vec<&'static str>,
+    },
+    /// A place without which the question would not be asked.
+    #[error("the prompt text `{text}` has no place `{{{place}}}`: without it nothing would be asked")]
+    MissingPlace {
+        /// The text.
+        text: &'static str,
+        /// The place.
+        place: &'static str,
+    },
+}
+
+impl BuildError {
+    /// An unknown name.
+    pub(super) fn unknown(what: &'static str, found: &str, known: Vec<&'static str>) -> Self {
+        Self::Unknown { what, found: found.to_owned(), known }
+    }
+}
+
+/// "did you mean `x`? " where a known name is near.
+fn hint(found: &str, known: &[&'static str]) -> String {
+    let found = found.to_lowercase();
+    // Short names need the count of slips, long ones the likeness: `wre` is as far from `wer` as any by likeness.
+    let nearness = |name: &str| match strsim::damerau_levenshtein(&found, name) {
+        0 | 1 if name.len() > 2 => 1.0,
+        _ => strsim::jaro_winkler(&found, name),
+    };
+    let near = known
+        .iter()
+        .map(|name| (nearness(name), name))
+        .filter(|(nearness, _)| *nearness > 0.7)
+        .max_by(|a, b| a.0.total_cmp(&b.0));
+    near.map(|(_, name)| format!("did you mean `{name}`? ")).unwrap_or_default()
+}
+
+fn braced(names: &[&'static str]) -> String {
+    if names.is_empty() {
+        return "none".to_owned();
+    }
+    names.iter().map(|name| format!("{{{name}}}")).collect::<Vec<_>>().join(", ")
+}
+
+/// All benchmarks.
+pub fn catalogue() -> Vec<Entry> {
+    vec![ccfqa::entry(), manifest::entry()]
+}
+
+/// The benchmark of a section. `prompts` are the texts in use, `window` which part of long clips models get.
+pub fn build(
+    config: &BenchmarkConfig,
+    prompts: PromptSet,
+    window: Window,
+) -> Result<Box<dyn Benchmark>, BuildError> {
+    match config.name.as_str() {
+        ccfqa::NAME => Ok(Box::new(Ccfqa::new(config, prompts, window)?)),
+        manifest::NAME => Ok(Box::new(Manifest::new(config, &prompts, window)?)),
+        other => Err(unknown_benchmark(other)),
+    }
+}
+
+/// The prompt texts that a benchmark needs for these conditions; those of its default conditions when there are
+/// none. [`build`] checks a set against them.
+pub fn prompt_texts(benchmark: &str, conditions: &[String]) -> Result<Vec<PromptText>, BuildError> {
+    match benchmark {
+        ccfqa::NAME => ccfqa::prompt_texts(conditions),
+        manifest::NAME => Ok(Vec::new()),
+        other => Err(unknown_benchmark(other)),
+    }
+}
+
+fn unknown_benchmark(name: &str) -> BuildError {
+    BuildError::unknown("benchmark", name, catalogue().into_iter().map(|entry| entry.name).collect())
+}
+
+/// Checks a set of texts: no names that are not `known`, all that are `needed`, and in each its places.
+pub(super) fn check_prompts(
+    prompts: &PromptSet,
+    known: &[PromptText],
+    needed: &[PromptText],
+) -> Result<(), BuildError> {
+    for name in prompts.names() {
+        let Some(text) = known.iter().find(|text| text.name == name) else {
+            let known = known.iter().map(|text| text.name).collect();
+            return Err(BuildError::unknown("prompt text", name, known));
+        };
+        let found = places(prompts.get(name).unwrap_or_default());
+        if let Some(place) = found.iter().find(|place| !text.places.contains(place)) {
+            let (place, known) = ((*place).to_owned(), text.places.to_vec());
+            return Err(BuildError::UnknownPlace { text: text.name, place, known });
+        }
+        if let Some(place) = text.must.iter().find(|place| !found.contains(place)) {
+            return Err(BuildError::MissingPlace { text: text.name, place });
+        }
+    }
+    match needed.iter().find(|text| prompts.get(text.name).is_none()) {
+        Some(text) => Err(BuildError::MissingText(text.name)),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::config::LimitBy;
+    use crate::types::Profile;
+
+    /// A section with defaults.
+    pub(in crate::benchmark) fn section(name: &str) -> BenchmarkConfig {
+        BenchmarkConfig {
+            label: name.to_owned(),
+            name: name.to_owned(),
+            data: "data".into(),
+            media: None,
+            conditions: Vec::new(),
+            languages: Vec::new(),
+            profile: Profile::Official,
+            limit: None,
+            limit_by: LimitBy::First,
+            prompt: None,
+            strip_output: true,
+            metrics: Vec::new(),
+            fields: BTreeMap::new(),
+            system: None,
+        }
+    }
+
+    fn error(change: impl Fn(&mut BenchmarkConfig)) -> String {
+        let mut config = section("ccfqa");
+        change(&mut config);
+        let prompts = PromptSet::harness_wording(&config.name).unwrap();
+        build(&config, prompts, Window::Whole).err().map(|e| e.to_string()).unwrap_or_default()
+    }
+
+    #[test]
+    fn unknown_names_get_the_nearest_known_one() {
+        for (expect, change) in [
+            ("", (|_| {}) as fn(&mut BenchmarkConfig)),
+            ("unknown benchmark `ccqfa`: did you mean `ccfqa`? there are ccfqa, manifest", |c| {
+                c.name = "ccqfa".into();
+            }),
+            ("unknown condition `xsqaa`: did you mean `xsqa`? there are qa, xqa, sqa, xsqa", |c| {
+                c.conditions = vec!["sqa".into(), "xsqaa".into()];
+            }),
+            ("unknown language `zzz`: there are cmn, eng, fra, jpn, kor, rus, spa, yue", |c| {
+                c.languages = vec!["zzz".into()];
+            }),
+            ("`metrics` means nothing to the benchmark `ccfqa`: remove it", |c| {
+                c.metrics = vec!["wer".into()];
+            }),
+            (
+                "unknown metric `wre`: did you mean `wer`? there are exact_match, contains, f1_token_set, \
+                 f1_char_set, wer, wer_raw, cer, cer_raw",
+                |c| (c.name, c.metrics) = ("manifest".into(), vec!["wre".into()]),
+            ),
+            (
+                "unknown field `questoin`: did you mean `question`? there are id, question, messages, audio, image, \
+                 text, reference, category, set, language",
+                |c| {
+                    c.name = "manifest".into();
+                    c.fields = [("questoin".into(), "prompt".into())].into();
+                },
+            ),
+            ("`languages` means nothing to the benchmark `manifest`: remove it", |c| {
+                (c.name, c.languages) = ("manifest".into(), vec!["eng".into()]);
+            }),
+        ] {
+            assert_eq!(error(change), expect);
+        }
+    }
+
+    #[test]
+    fn prompt_texts_are_checked() {
+        let full = [
+            ("speech_system", "s"),
+            ("speech_user", "{src} {tgt}"),
+            ("text_system", "s"),
+            ("text_user", "{question}"),
+        ];
+        let error = |conditions: &[&str], changes: &[(&str, Option<&str>)]| {
+            let mut config = section("ccfqa");
+            config.conditions = conditions.iter().map(|&c| c.to_owned()).collect();
+            let mut texts: BTreeMap<String, String> =
+                full.iter().map(|&(name, text)| (name.to_owned(), text.to_owned())).collect();
+            for &(name, text) in changes {
+                texts.remove(name);
+                texts.extend(text.map(|text| (name.to_owned(), text.to_owned())));
+            }
+            let built = build(&config, PromptSet::new("mine", texts), Window::Whole);
+            built.err().map(|e| e.to_string()).unwrap_or_default()
+        };
+        assert_eq!(error(&[], &[]), "");
+        assert_eq!(error(&[], &[("text_user", None), ("text_system", None)]), "");
+        assert!(error(&["qa"], &[("text_user", None)]).starts_with("the prompt texts hold no `text_user`"));
+        assert!(error(&[], &[("speech_user", None)]).starts_with("the prompt texts hold no `speech_user`"));
+        let raw = ("speech_full", Some("<|AUDIO|>{src}{tgt}"));
+        assert_eq!(error(&[], &[("speech_user", None), ("speech_system", None), raw]), "");
+        assert_eq!(
+            error(&[], &[("speech_usr", Some("x"))]),
+            "unknown prompt text `speech_usr`: did you mean `speech_user`? there are speech_system, speech_user, \
+             text_system, text_user, speech_full, judge"
+        );
+        assert_eq!(
+            error(&[], &[("speech_user", Some("{src} {target}"))]),
+            "the prompt text `speech_user` has a place `{target}` that nothing fills: it may hold {src}, {tgt}"
+        );
+        assert_eq!(
+            error(&[], &[("text_user", Some("in {tgt}"))]),
+            "the prompt text `text_user` has no place `{question}`: without it nothing would be asked"
+        );
+    }
+
+    #[test]
+    fn catalogue_agrees_with_what_is_built() {
+        for entry in catalogue() {
+            let prompts = PromptSet::harness_wording(entry.name).unwrap();
+            let benchmark = build(&section(entry.name), prompts.clone(), Window::Whole).unwrap();
+            assert_eq!(benchmark.conditions(), entry.default_conditions);
+            let mut all = section(entry.name);
+            all.conditions = entry.conditions.iter().map(|(name, _)| (*name).to_owned()).collect();
+            assert_eq!(build(&all, prompts.clone(), Window::Whole).unwrap().conditions(), all.conditions);
+            let texts = prompt_texts(entry.name, &all.conditions).unwrap();
+            assert!(texts.iter().all(|text| prompts.get(text.name).is_some()));
+        }
+        assert!(prompt_texts("x", &[]).is_err());
+    }
+}

@@ -1,0 +1,141 @@
+//! How a run departs from the paper's protocol.
+
+use super::{Ccfqa, LANGUAGES, Modality, SPEECH_FULL, SPEECH_SYSTEM, SPEECH_USER, TEXT_SYSTEM, TEXT_USER};
+use crate::benchmark::RunFacts;
+use crate::types::{Generation, Window};
+
+/// SHA-256 of the prompt texts of the paper's own script, and of those that were reconstructed for text, where
+/// the paper publishes none.
+const OFFICIAL: [(&str, &str); 5] = [
+    (SPEECH_FULL.name, "2f7dfb840a998e42611b18cdbc5462b119f7d42c8bf7fa994735b9f03a8a9b10"),
+    (SPEECH_SYSTEM.name, "b37fa874b3b6458cf25c82edf816c0c1ade1aee3fc72b98ca45290d491f26b5c"),
+    (SPEECH_USER.name, "0f4f4eff177057ef6239bf4164d9154839b97717e2aa1d863dc6d5bb28d06c05"),
+    (TEXT_SYSTEM.name, "c34aa2f66e0596d2937da377207236ac4cbfcbd42e04b480df7dcb30ca1b4572"),
+    (TEXT_USER.name, "1d1669a492d1cf0e1bc7534296d19b9ea85ea873649d0e44c1169b059f9cb2e1"),
+];
+
+/// Items of the test split that the published figures are of.
+const TEST_ITEMS: u64 = 1000;
+/// The settings of the paper's script.
+const MAX_NEW_TOKENS: usize = 256;
+const SEED: u64 = 443;
+
+impl Ccfqa {
+    /// All sentences, the gravest first.
+    pub(super) fn departures(&self, facts: &RunFacts<'_>) -> Vec<String> {
+        let mut found = Vec::new();
+        found.extend(self.prompt_departures());
+        found.extend(self.data_departures(facts));
+        found.extend(generation_departures(facts.generation));
+        if facts.seed != SEED {
+            let greedy = if is_greedy(facts.generation) { "; greedy decoding draws nothing" } else { "" };
+            found.push(format!("seed {}, the paper's script has {SEED}{greedy}", facts.seed));
+        }
+        if facts.model.kind == "local" && facts.model.dtype != "f16" {
+            found.push(format!("the model computes in {}, the paper's script in f16", facts.model.dtype));
+        }
+        if self.window != Window::Whole {
+            found.push(format!(
+                "clips longer than the model takes are cut to a part (window `{}`)",
+                self.window.as_str()
+            ));
+        }
+        if !self.strip_output {
+            found.push(
+                "answers are scored without the official post-processing (`strip_output` is off)".to_owned(),
+            );
+        }
+        found.push(
+            "no LLM judge: accuracy and consistency, the paper's other figures, are not computed".to_owned(),
+        );
+        found
+    }
+
+    /// Whether all these texts are the ones whose hashes are known.
+    fn words_are_official(&self, names: &[&str]) -> bool {
+        names.iter().all(|name| {
+            let found = self.prompts.info(name).map(|info| info.sha256);
+            OFFICIAL.iter().any(|(known, hash)| known == name && found.as_deref() == Some(hash))
+        })
+    }
+
+    fn prompt_departures(&self) -> Vec<String> {
+        let status = self.prompts.status();
+        let mut found = Vec::new();
+        if self.asks(Modality::Speech) {
+            let names: &[&str] = if self.raw_speech().is_some() {
+                &[SPEECH_FULL.name]
+            } else {
+                &[SPEECH_SYSTEM.name, SPEECH_USER.name]
+            };
+            if !self.words_are_official(names) {
+                found.push(format!("spoken questions are asked in other words than the paper's ({status})"));
+            } else if self.raw_speech().is_none() {
+                found.push(
+                    "the paper's words go through the model's chat template, the paper sends one finished string"
+                        .to_owned(),
+                );
+            }
+        }
+        if self.asks(Modality::Text) {
+            let words = if self.words_are_official(&[TEXT_SYSTEM.name, TEXT_USER.name]) {
+                "reconstructed from its speech prompts"
+            } else {
+                status
+            };
+            found.push(format!("the paper publishes no prompts for written questions; these are {words}"));
+        }
+        found
+    }
+
+    fn data_departures(&self, facts: &RunFacts<'_>) -> Vec<String> {
+        let mut found = Vec::new();
+        let items = facts.subset.map_or(facts.samples, |(_, all)| all);
+        if items != TEST_ITEMS {
+            found.push(format!("the data hold {items} items, the paper's test split 1,000"));
+        }
+        if let Some((taken, all)) = facts.subset.filter(|(taken, all)| taken != all) {
+            found.push(format!("a subset: {taken} of {all} items"));
+        }
+        if self.languages.len() < LANGUAGES.len() {
+            let codes: Vec<&str> = self.languages.iter().map(|language| language.code).collect();
+            found.push(format!(
+                "{} of {} languages ({}): averages are over these only",
+                codes.len(),
+                LANGUAGES.len(),
+                codes.join(", ")
+            ));
+        }
+        found
+    }
+}
+
+fn is_greedy(generation: &Generation) -> bool {
+    generation.temperature == 0.0 || generation.top_k == 1
+}
+
+fn generation_departures(generation: &Generation) -> Vec<String> {
+    let mut found = Vec::new();
+    if !is_greedy(generation) {
+        found.push(format!(
+            "answers are drawn (temperature {}, top_p {}, top_k {}), the paper's script decodes greedily",
+            generation.temperature, generation.top_p, generation.top_k
+        ));
+    }
+    if generation.max_new_tokens != MAX_NEW_TOKENS {
+        found.push(format!(
+            "at most {} new tokens, the paper's script allows {MAX_NEW_TOKENS}",
+            generation.max_new_tokens
+        ));
+    }
+    if generation.repetition_penalty != 1.0 {
+        found.push(format!(
+            "repetition penalty {}, the paper's script has none",
+            generation.repetition_penalty
+        ));
+    }
+    if !generation.stop.is_empty() {
+        found.push("answers end at stop strings, the paper's script has none".to_owned());
+    }
+    found
+}

@@ -1,0 +1,344 @@
+//! CCFQA: short factual questions in eight languages, asked as text or speech, answered in any of the eight
+//! (arXiv 2508.07295).
+//!
+//! `qa` and `sqa` are the same-language pairs of `xqa` and `xsqa`: each pair is asked once a modality, and its
+//! answer serves both. Both scoring profiles are always computed. The figures that need an LLM judge (accuracy,
+//! consistency) are not: they wait for a judging stage.
+
+mod deviations;
+mod row;
+mod score;
+mod tables;
+
+use super::build::{BuildError, Entry, PromptText, check_prompts};
+use super::{Benchmark, BenchmarkScores, Draft, RunFacts, Scorer};
+use crate::config::BenchmarkConfig;
+use crate::prompt::{PromptInfo, PromptSet, fill};
+use crate::report::published::Published;
+use crate::report::table::Table;
+use crate::types::{AudioRef, Message, Part, Profile, Prompt, Role, Sample, Tags, Window};
+
+/// The name that configs use.
+pub const NAME: &str = "ccfqa";
+
+/// A language of the benchmark.
+#[derive(Debug, PartialEq, Eq)]
+struct Language {
+    /// The code of rows, configs and tables.
+    code: &'static str,
+    /// The English name that the paper's prompts use.
+    name: &'static str,
+}
+
+/// The languages, in the order of the paper's tables. Cantonese is called by its script in prompts; the paper's
+/// judge alone calls it "Yue Chinese".
+static LANGUAGES: [Language; 8] = [
+    Language { code: "cmn", name: "Chinese" },
+    Language { code: "eng", name: "English" },
+    Language { code: "fra", name: "French" },
+    Language { code: "jpn", name: "Japanese" },
+    Language { code: "kor", name: "Korean" },
+    Language { code: "rus", name: "Russian" },
+    Language { code: "spa", name: "Spanish" },
+    Language { code: "yue", name: "Traditional Chinese" },
+];
+
+/// How a question is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Modality {
+    Text,
+    Speech,
+}
+
+/// A condition, in the order of tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Condition {
+    Qa,
+    Xqa,
+    Sqa,
+    Xsqa,
+}
+
+impl Condition {
+    const ALL: [Self; 4] = [Self::Qa, Self::Xqa, Self::Sqa, Self::Xsqa];
+    const DEFAULT: [Self; 2] = [Self::Sqa, Self::Xsqa];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Qa => "qa",
+            Self::Xqa => "xqa",
+            Self::Sqa => "sqa",
+            Self::Xsqa => "xsqa",
+        }
+    }
+
+    fn about(self) -> &'static str {
+        match self {
+            Self::Qa => "written question, answer in its language",
+            Self::Xqa => "written question, answer in each language",
+            Self::Sqa => "spoken question, answer in its language",
+            Self::Xsqa => "spoken question, answer in each language",
+        }
+    }
+
+    fn modality(self) -> Modality {
+        match self {
+            Self::Qa | Self::Xqa => Modality::Text,
+            Self::Sqa | Self::Xsqa => Modality::Speech,
+        }
+    }
+
+    /// Whether it has pairs of two languages, beside those of one.
+    fn crosses(self) -> bool {
+        matches!(self, Self::Xqa | Self::Xsqa)
+    }
+
+    fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|condition| condition.name() == name)
+    }
+
+    /// The conditions of these names in the order of tables, each once; the default ones of no names.
+    fn parse_all(names: &[String]) -> Result<Vec<Self>, BuildError> {
+        if names.is_empty() {
+            return Ok(Self::DEFAULT.to_vec());
+        }
+        let known = || Self::ALL.map(Self::name).to_vec();
+        let unknown = |name: &&String| Self::parse(name).is_none();
+        if let Some(name) = names.iter().find(unknown) {
+            return Err(BuildError::unknown("condition", name, known()));
+        }
+        Ok(Self::ALL.into_iter().filter(|c| names.iter().any(|name| name == c.name())).collect())
+    }
+}
+
+const PAIR: &[&str] = &["src", "tgt"];
+const SPEECH_SYSTEM: PromptText = PromptText { name: "speech_system", places: PAIR, must: &[] };
+const SPEECH_USER: PromptText = PromptText { name: "speech_user", places: PAIR, must: &[] };
+const TEXT_SYSTEM: PromptText = PromptText { name: "text_system", places: PAIR, must: &[] };
+const TEXT_USER: PromptText =
+    PromptText { name: "text_user", places: &["question", "src", "tgt"], must: &["question"] };
+/// A finished prompt string for one clip: where a set holds it, it stands in for the two speech messages.
+const SPEECH_FULL: PromptText = PromptText { name: "speech_full", places: PAIR, must: &[] };
+/// For a judging stage.
+const JUDGE: PromptText = PromptText {
+    name: "judge",
+    places: &["src", "tgt", "src_q", "tgt_a", "lang_a"],
+    must: &["tgt_a", "lang_a"],
+};
+const TEXTS: [PromptText; 6] = [SPEECH_SYSTEM, SPEECH_USER, TEXT_SYSTEM, TEXT_USER, SPEECH_FULL, JUDGE];
+
+/// The texts that conditions need, whether or not the set has the raw string.
+fn needed(conditions: &[Condition], raw_speech: bool) -> Vec<PromptText> {
+    let asks = |modality| conditions.iter().any(|condition| condition.modality() == modality);
+    let mut texts = Vec::new();
+    if asks(Modality::Speech) {
+        texts.extend(if raw_speech { vec![SPEECH_FULL] } else { vec![SPEECH_SYSTEM, SPEECH_USER] });
+    }
+    if asks(Modality::Text) {
+        texts.extend([TEXT_SYSTEM, TEXT_USER]);
+    }
+    texts
+}
+
+/// The texts that the conditions of these names need.
+pub(super) fn prompt_texts(conditions: &[String]) -> Result<Vec<PromptText>, BuildError> {
+    Ok(needed(&Condition::parse_all(conditions)?, false))
+}
+
+/// What `harness list` says.
+pub(super) fn entry() -> Entry {
+    Entry {
+        name: NAME,
+        about: "short factual questions in eight languages, as text or speech, answered in any of the eight",
+        paper: "CCFQA, arXiv 2508.07295",
+        conditions: Condition::ALL.into_iter().map(|c| (c.name(), c.about())).collect(),
+        default_conditions: Condition::DEFAULT.map(Condition::name).to_vec(),
+        metrics: vec![score::F1_CHAR_SET, score::F1_TOKEN_SET, score::EXACT],
+    }
+}
+
+/// The benchmark of one section.
+#[derive(Debug)]
+pub struct Ccfqa {
+    languages: Vec<&'static Language>,
+    conditions: Vec<Condition>,
+    names: Vec<String>,
+    prompts: PromptSet,
+    window: Window,
+    profile: Profile,
+    strip_output: bool,
+}
+
+impl Ccfqa {
+    /// The benchmark of a section; see [`super::build`].
+    pub fn new(config: &BenchmarkConfig, prompts: PromptSet, window: Window) -> Result<Self, BuildError> {
+        let useless = [
+            ("metrics", !config.metrics.is_empty()),
+            ("fields", !config.fields.is_empty()),
+            ("system", config.system.is_some()),
+        ];
+        if let Some((key, _)) = useless.into_iter().find(|(_, given)| *given) {
+            return Err(BuildError::Useless { benchmark: NAME, key });
+        }
+        let conditions = Condition::parse_all(&config.conditions)?;
+        check_prompts(&prompts, &TEXTS, &needed(&conditions, prompts.get(SPEECH_FULL.name).is_some()))?;
+        Ok(Self {
+            languages: languages(&config.languages)?,
+            names: conditions.iter().map(|condition| condition.name().to_owned()).collect(),
+            conditions,
+            prompts,
+            window,
+            profile: config.profile,
+            strip_output: config.strip_output,
+        })
+    }
+
+    fn asks(&self, modality: Modality) -> bool {
+        self.conditions.iter().any(|condition| condition.modality() == modality)
+    }
+
+    /// The conditions that a pair serves, in the order of tables; none for a pair that nobody asked for.
+    fn serves(&self, modality: Modality, same_language: bool) -> Vec<String> {
+        let serves = |c: &&Condition| c.modality() == modality && (same_language || c.crosses());
+        self.conditions.iter().filter(serves).map(|c| c.name().to_owned()).collect()
+    }
+
+    fn raw_speech(&self) -> Option<&str> {
+        self.prompts.get(SPEECH_FULL.name)
+    }
+
+    fn text_prompt(&self, question: &str, src: &Language, tgt: &Language) -> Prompt {
+        let values = [("src", src.name), ("tgt", tgt.name), ("question", question)];
+        self.chat(TEXT_SYSTEM, TEXT_USER, &values, None)
+    }
+
+    fn speech_prompt(&self, clip: &str, src: &Language, tgt: &Language) -> Prompt {
+        let values = [("src", src.name), ("tgt", tgt.name)];
+        let clip = AudioRef { name: clip.to_owned(), window: self.window };
+        match self.raw_speech() {
+            Some(text) => Prompt::Raw { text: fill(text, &values), audio: vec![clip] },
+            None => self.chat(SPEECH_SYSTEM, SPEECH_USER, &values, Some(clip)),
+        }
+    }
+
+    /// A system message, unless its text is empty, and a user message: the clip, then the text.
+    fn chat(
+        &self,
+        system: PromptText,
+        user: PromptText,
+        values: &[(&str, &str)],
+        clip: Option<AudioRef>,
+    ) -> Prompt {
+        let text = |text: PromptText| fill(self.prompts.get(text.name).unwrap_or_default(), values);
+        let system = text(system);
+        let mut messages = Vec::new();
+        if !system.is_empty() {
+            messages.push(Message::text(Role::System, system));
+        }
+        let parts = clip.map(Part::Audio).into_iter().chain([Part::Text(text(user))]).collect();
+        messages.push(Message { role: Role::User, parts });
+        Prompt::Chat(messages)
+    }
+}
+
+/// The languages of these codes in the paper's order, each once; all of no codes.
+fn languages(codes: &[String]) -> Result<Vec<&'static Language>, BuildError> {
+    let unknown = |code: &&String| !LANGUAGES.iter().any(|language| language.code == **code);
+    if let Some(code) = codes.iter().find(unknown) {
+        let known = LANGUAGES.iter().map(|language| language.code).collect();
+        return Err(BuildError::unknown("language", code, known));
+    }
+    let asked = |language: &&Language| codes.is_empty() || codes.iter().any(|code| code == language.code);
+    Ok(LANGUAGES.iter().filter(asked).collect())
+}
+
+impl Benchmark for Ccfqa {
+    fn conditions(&self) -> &[String] {
+        &self.names
+    }
+
+    fn sample(&self, _line: u64, row: serde_json::Value) -> Result<Sample, String> {
+        let index = row::Row::read(&row)?.index;
+        for language in &self.languages {
+            let entry = row::Entry::read(&row, language.code)?;
+            entry.answer?;
+            if self.asks(Modality::Text) {
+                entry.question?;
+            }
+            if self.asks(Modality::Speech) {
+                entry.audio?;
+            }
+        }
+        Ok(Sample { id: index.to_string(), row })
+    }
+
+    fn requests(&self, sample: &Sample) -> Vec<Draft> {
+        let entries: Vec<(&Language, row::Entry<'_>)> = self
+            .languages
+            .iter()
+            .filter_map(|&language| Some((language, row::Entry::read(&sample.row, language.code).ok()?)))
+            .collect();
+        let Ok(row) = row::Row::read(&sample.row) else { return Vec::new() };
+        let mut drafts = Vec::new();
+        for (src, asked) in &entries {
+            for modality in [Modality::Text, Modality::Speech] {
+                for (tgt, answered) in &entries {
+                    let conditions = self.serves(modality, src == tgt);
+                    let prompt = match modality {
+                        Modality::Text => {
+                            asked.question.as_ref().map(|text| self.text_prompt(text, src, tgt))
+                        }
+                        Modality::Speech => {
+                            asked.audio.as_ref().map(|clip| self.speech_prompt(clip, src, tgt))
+                        }
+                    };
+                    let (Ok(prompt), Ok(gold)) = (prompt, &answered.answer) else { continue };
+                    if conditions.is_empty() {
+                        continue;
+                    }
+                    let tag = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+                    let tags = Tags::from([
+                        tag("src", src.code),
+                        tag("tgt", tgt.code),
+                        tag("source", row.source),
+                        tag("label", row.label),
+                    ]);
+                    drafts.push(Draft { conditions, tags, gold: vec![(*gold).to_owned()], prompt });
+                }
+            }
+        }
+        drafts
+    }
+
+    fn prompts(&self) -> Vec<PromptInfo> {
+        needed(&self.conditions, self.raw_speech().is_some())
+            .iter()
+            .filter_map(|text| self.prompts.info(text.name))
+            .collect()
+    }
+
+    fn deviations(&self, facts: &RunFacts<'_>) -> Vec<String> {
+        self.departures(facts)
+    }
+
+    fn scorer(&self) -> Box<dyn Scorer> {
+        Box::new(score::CcfqaScorer::new(
+            &self.languages,
+            self.conditions.clone(),
+            self.profile,
+            self.strip_output,
+        ))
+    }
+
+    fn tables(
+        &self,
+        scores: &BenchmarkScores,
+        published: &Published,
+        compare_to: Option<&str>,
+    ) -> Vec<Table> {
+        tables::Tables { benchmark: self, scores, published, compare_to }.all()
+    }
+}
+
+#[cfg(test)]
+mod tests;

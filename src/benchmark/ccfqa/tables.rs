@@ -1,0 +1,371 @@
+//! The tables: figures by condition, figures by pair of languages, and the paper's models beside this run.
+
+use super::score::{
+    EXACT, F1_CHAR_SET, F1_CHAR_SET_OFF_DIAGONAL, F1_CHAR_SET_ROW_MEAN, F1_TOKEN_SET,
+    F1_TOKEN_SET_OFF_DIAGONAL,
+};
+use super::{Ccfqa, Condition, Language};
+use crate::benchmark::{BenchmarkScores, MetricValue, notes};
+use crate::report::published::{Figure, Published};
+use crate::report::table::{Cell, Table};
+use crate::types::Profile;
+
+/// The metrics of the main table, each with what it is.
+const METRICS: [(&str, Option<Profile>, &str); 6] = [
+    (
+        F1_CHAR_SET,
+        Some(Profile::Official),
+        "F1 on sets of code points, rounded by answer, by pair of languages and as the mean of these pairs",
+    ),
+    (
+        F1_CHAR_SET_ROW_MEAN,
+        Some(Profile::Official),
+        "f1_char_set as the mean of the rounded averages by language of the question",
+    ),
+    (F1_CHAR_SET_OFF_DIAGONAL, Some(Profile::Official), "f1_char_set without the same-language pairs"),
+    (
+        F1_TOKEN_SET,
+        Some(Profile::Recipe),
+        "F1 on sets of lower-cased words, mean of all answers; near exact match for cmn, jpn and yue, which write \
+         no blanks",
+    ),
+    (F1_TOKEN_SET_OFF_DIAGONAL, Some(Profile::Recipe), "f1_token_set without the same-language pairs"),
+    (EXACT, None, "share of answers that are the gold, code point for code point"),
+];
+
+/// Names and values of tags that say what a figure is for.
+type Group<'a> = &'a [(&'a str, &'a str)];
+
+/// All that the tables are made of.
+pub(super) struct Tables<'a> {
+    pub(super) benchmark: &'a Ccfqa,
+    pub(super) scores: &'a BenchmarkScores,
+    pub(super) published: &'a Published,
+    /// The paper's name of the model.
+    pub(super) compare_to: Option<&'a str>,
+}
+
+impl Tables<'_> {
+    pub(super) fn all(&self) -> Vec<Table> {
+        let mut tables = vec![self.main()];
+        for &condition in &self.benchmark.conditions {
+            if condition.crosses() {
+                tables.push(self.grid(condition));
+                tables.extend(self.grid_of_differences(condition));
+            } else {
+                tables.push(self.diagonal(condition));
+            }
+        }
+        tables.extend(self.models());
+        tables
+    }
+
+    /// The stem of a table's files.
+    fn stem(&self, rest: &str) -> String {
+        let label = if self.scores.label.is_empty() { super::NAME } else { &self.scores.label };
+        format!("{label}-{rest}")
+    }
+
+    fn find(&self, condition: Condition, metric: &str, group: Group<'_>) -> Option<&MetricValue> {
+        self.scores.find(metric, condition.name(), group)
+    }
+
+    /// The published figure of the model to compare with.
+    fn figure(&self, condition: Condition, metric: &str, group: Group<'_>) -> Option<&Figure> {
+        self.published.find(self.compare_to?, condition.name(), metric, group)
+    }
+
+    /// Conditions by name, for titles.
+    fn conditions(&self) -> String {
+        self.benchmark.names.join(", ")
+    }
+
+    /// The metric of the headline profile.
+    fn headline(&self) -> (&'static str, Profile) {
+        match self.scores.profile {
+            Profile::Official => (F1_CHAR_SET, Profile::Official),
+            Profile::Recipe => (F1_TOKEN_SET, Profile::Recipe),
+        }
+    }
+
+    /// One row for each condition and metric, the headline profile first.
+    fn main(&self) -> Table {
+        let mut metrics = METRICS.to_vec();
+        metrics.sort_by_key(|(_, profile, _)| match profile {
+            Some(profile) => u8::from(*profile != self.scores.profile),
+            None => 2,
+        });
+        let mut columns = vec!["condition", "metric", "profile", "this run", "n"];
+        if self.compare_to.is_some() {
+            columns.extend(["published", "difference", "status"]);
+        }
+        let (mut rows, mut shown, mut used) = (Vec::new(), Vec::new(), Vec::new());
+        for &condition in &self.benchmark.conditions {
+            for &(metric, profile, about) in &metrics {
+                let Some(ours) = self.find(condition, metric, &[]) else { continue };
+                let mut row = vec![
+                    Cell::text(condition.name()),
+                    Cell::text(metric),
+                    profile.map_or(Cell::Empty, |profile| Cell::text(profile.as_str())),
+                    Cell::number(ours.value, 1),
+                    Cell::Count(ours.n),
+                ];
+                if self.compare_to.is_some() {
+                    let figure = self.figure(condition, metric, &[]);
+                    row.extend(beside(ours.value, figure));
+                    used.extend(figure);
+                }
+                rows.push(row);
+                if !shown.contains(&(metric, about)) {
+                    shown.push((metric, about));
+                }
+            }
+        }
+        let mut notes: Vec<String> =
+            shown.into_iter().map(|(metric, about)| format!("{metric}: {about}")).collect();
+        notes.extend(self.comparison_notes(&used));
+        notes.extend(self.post_processing_notes());
+        let title =
+            format!("CCFQA {}: both profiles, in percent, headline {}", self.conditions(), self.headline().0);
+        self.table("main", title, columns, rows, notes)
+    }
+
+    /// Source languages down, answer languages across, averages at the edges.
+    fn grid(&self, condition: Condition) -> Table {
+        let (metric, profile) = self.headline();
+        let value = |group: Group<'_>| {
+            Cell::number(self.find(condition, metric, group).and_then(|found| found.value), 1)
+        };
+        let title = format!(
+            "CCFQA {}: {metric} ({}) by pair, language of the question down, of the answer across",
+            condition.name(),
+            profile.as_str()
+        );
+        let corner = value(&[]);
+        let n: Vec<u64> = self
+            .pairs()
+            .filter_map(|(src, tgt)| self.find(condition, metric, &[("src", src), ("tgt", tgt)]).map(|v| v.n))
+            .collect();
+        let range = match (n.iter().min(), n.iter().max()) {
+            (Some(low), Some(high)) if low == high => low.to_string(),
+            (Some(low), Some(high)) => format!("{low} to {high}"),
+            _ => "0".to_owned(),
+        };
+        let notes = vec![format!("answers a pair: {range}")];
+        self.square(&format!("{}-pairs", condition.name()), title, &value, corner, notes)
+    }
+
+    /// This run less the published figures, where there are any for pairs.
+    fn grid_of_differences(&self, condition: Condition) -> Option<Table> {
+        let (metric, _) = self.headline();
+        let group = |src, tgt| [("src", src), ("tgt", tgt)];
+        let mut used = self.pairs().filter_map(|(src, tgt)| self.figure(condition, metric, &group(src, tgt)));
+        let first = used.next()?;
+        let value = |group: Group<'_>| {
+            let ours = self.find(condition, metric, group).and_then(|found| found.value);
+            let theirs = self.figure(condition, metric, group).map(|figure| figure.value);
+            Cell::delta(difference(ours, theirs), 1)
+        };
+        let title = format!(
+            "CCFQA {}: {metric} by pair, this run less the published figures of {}",
+            condition.name(),
+            first.model
+        );
+        let mut notes = self.comparison_notes(&[first]);
+        notes.push("an empty cell: nothing is published, or this run has no answers".to_owned());
+        let corner = value(&[]);
+        Some(self.square(&format!("{}-differences", condition.name()), title, &value, corner, notes))
+    }
+
+    /// A table of all pairs with averages at its edges.
+    fn square(
+        &self,
+        stem: &str,
+        title: String,
+        value: &dyn Fn(Group<'_>) -> Cell,
+        corner: Cell,
+        notes: Vec<String>,
+    ) -> Table {
+        let codes: Vec<&str> = self.benchmark.languages.iter().map(|language| language.code).collect();
+        let columns = std::iter::once("src").chain(codes.iter().copied()).chain(["mean"]).collect();
+        let mut rows: Vec<Vec<Cell>> = codes
+            .iter()
+            .map(|&src| {
+                let cells = codes.iter().map(|&tgt| value(&[("src", src), ("tgt", tgt)]));
+                std::iter::once(Cell::text(src)).chain(cells).chain([value(&[("src", src)])]).collect()
+            })
+            .collect();
+        let below = codes.iter().map(|&tgt| value(&[("tgt", tgt)]));
+        rows.push(std::iter::once(Cell::text("mean")).chain(below).chain([corner]).collect());
+        self.table(stem, title, columns, rows, notes)
+    }
+
+    /// One row for each language of a condition without pairs of two.
+    fn diagonal(&self, condition: Condition) -> Table {
+        let mut columns = vec!["language", F1_CHAR_SET, F1_TOKEN_SET, EXACT, "n"];
+        let figure = |language: &Language| {
+            self.figure(condition, F1_CHAR_SET, &[("src", language.code), ("tgt", language.code)])
+        };
+        let used: Vec<&Figure> = self.benchmark.languages.iter().filter_map(|&l| figure(l)).collect();
+        if !used.is_empty() {
+            columns.extend(["published", "difference", "status"]);
+        }
+        let rows = self.benchmark.languages.iter().map(|&language| {
+            let group = [("src", language.code), ("tgt", language.code)];
+            let found = |metric| self.find(condition, metric, &group);
+            let value = |metric| found(metric).and_then(|found| found.value);
+            let mut row = vec![Cell::text(language.code)];
+            row.extend([F1_CHAR_SET, F1_TOKEN_SET, EXACT].map(|metric| Cell::number(value(metric), 1)));
+            row.push(Cell::Count(found(F1_CHAR_SET).map_or(0, |found| found.n)));
+            if !used.is_empty() {
+                row.extend(beside(value(F1_CHAR_SET), figure(language)));
+            }
+            row
+        });
+        let rows = rows.collect();
+        let title = format!(
+            "CCFQA {} by language: {F1_CHAR_SET} (official), {F1_TOKEN_SET} (recipe), {EXACT}",
+            condition.name()
+        );
+        let notes = self.comparison_notes(&used);
+        self.table(&format!("{}-languages", condition.name()), title, columns, rows, notes)
+    }
+
+    /// The paper's table of models with this run below, when there is a model to compare with.
+    fn models(&self) -> Option<Table> {
+        self.compare_to?;
+        let conditions = &self.benchmark.conditions;
+        let mut used = Vec::new();
+        let mut rows = Vec::new();
+        for model in self.published.models() {
+            let find = |&c: &Condition| self.published.find(model, c.name(), F1_CHAR_SET, &[]);
+            let figures: Vec<Option<&Figure>> = conditions.iter().map(find).collect();
+            let Some(status) = figures.iter().flatten().map(|figure| figure.status).max() else { continue };
+            let cells = figures.iter().map(|figure| Cell::number(figure.map(|figure| figure.value), 1));
+            rows.push(
+                std::iter::once(Cell::text(model))
+                    .chain(cells)
+                    .chain([Cell::text(status.as_str())])
+                    .collect::<Vec<_>>(),
+            );
+            used.extend(figures.into_iter().flatten());
+        }
+        if rows.is_empty() {
+            return None;
+        }
+        let ours = conditions
+            .iter()
+            .map(|&c| Cell::number(self.find(c, F1_CHAR_SET, &[]).and_then(|found| found.value), 1));
+        rows.push(
+            std::iter::once(Cell::text("this run")).chain(ours).chain([Cell::text("measured")]).collect(),
+        );
+        let names = conditions.iter().map(|c| c.name());
+        let columns = std::iter::once("model").chain(names).chain(["status"]).collect();
+        let title = format!(
+            "CCFQA {}: {F1_CHAR_SET} (official) of the paper's models and of this run",
+            self.conditions()
+        );
+        let mut notes = vec!["an empty cell: no figure was found, or this run has no answers".to_owned()];
+        notes.extend(source_notes(&used));
+        Some(self.table("models", title, columns, rows, notes))
+    }
+
+    fn pairs(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let languages = &self.benchmark.languages;
+        languages.iter().flat_map(move |src| languages.iter().map(move |tgt| (src.code, tgt.code)))
+    }
+
+    /// What there is to say about published figures that stand beside ours.
+    fn comparison_notes(&self, used: &[&Figure]) -> Vec<String> {
+        let Some(model) = self.compare_to else { return Vec::new() };
+        if used.is_empty() {
+            let known = self.published.models();
+            return if known.contains(&model) {
+                vec![format!("published: no such figures of {model} were found")]
+            } else {
+                vec![format!("published: no figures of `{model}`; there are some of {}", known.join(", "))]
+            };
+        }
+        let mut notes = vec![format!(
+            "published: {model} in {}; figures have one decimal, a difference within 0.1 is none",
+            self.published.paper
+        )];
+        notes.extend(source_notes(used));
+        notes
+    }
+
+    fn post_processing_notes(&self) -> Vec<String> {
+        let count = |condition: Condition, name: &str| {
+            let found = self.find(condition, F1_CHAR_SET, &[]);
+            found.and_then(|found| found.counts.get(name)).copied().unwrap_or_default()
+        };
+        let mut notes = Vec::new();
+        for &condition in &self.benchmark.conditions {
+            let name = condition.name();
+            let (changed, emptied) = (
+                count(condition, "changed_by_post_processing"),
+                count(condition, "emptied_by_post_processing"),
+            );
+            if changed > 0 {
+                notes
+                    .push(format!("{name}: post-processing changed {changed} answers and emptied {emptied}"));
+            }
+            let without = count(condition, "pairs_without_answers");
+            if without > 0 {
+                notes.push(format!("{name}: {without} pairs without answers are skipped in averages"));
+            }
+        }
+        notes
+    }
+
+    /// A table with the notes that all have.
+    fn table(
+        &self,
+        stem: &str,
+        title: String,
+        columns: Vec<&str>,
+        rows: Vec<Vec<Cell>>,
+        mut notes: Vec<String>,
+    ) -> Table {
+        if self.benchmark.languages.len() > 1 {
+            notes.push(format!(
+                "do not compare languages by {F1_CHAR_SET}: another item's gold scores about 35 in eng, fra and spa, \
+                 31 in rus, and 5 to 9 in cmn, jpn, kor and yue"
+            ));
+        }
+        notes.extend(notes::common(self.scores));
+        let columns = columns.into_iter().map(str::to_owned).collect();
+        Table { name: self.stem(stem), title, columns, rows, notes }
+    }
+}
+
+/// Published figure, difference and status.
+fn beside(ours: Option<f64>, figure: Option<&Figure>) -> [Cell; 3] {
+    let theirs = figure.map(|figure| figure.value);
+    [
+        Cell::number(theirs, 1),
+        Cell::delta(difference(ours, theirs), 1),
+        figure.map_or(Cell::Empty, |figure| Cell::text(figure.status.as_str())),
+    ]
+}
+
+fn difference(ours: Option<f64>, theirs: Option<f64>) -> Option<f64> {
+    Some(ours? - theirs?)
+}
+
+/// The sources of figures, each once, and what is said of single ones.
+fn source_notes(used: &[&Figure]) -> Vec<String> {
+    let mut notes: Vec<String> = Vec::new();
+    for figure in used {
+        let source = format!("{}: {}", figure.status.as_str(), figure.source);
+        if !notes.contains(&source) {
+            notes.push(source);
+        }
+    }
+    for figure in used {
+        if let Some(comment) = &figure.comment {
+            notes.push(format!("{} {} {}: {comment}", figure.model, figure.condition, figure.metric));
+        }
+    }
+    notes
+}

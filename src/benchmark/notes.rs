@@ -1,0 +1,81 @@
+//! The sentences that stand under every table, whatever the benchmark: prompts, counts, deviations, warnings.
+
+use super::{BenchmarkScores, ConditionCounts};
+use crate::types::Outcome;
+
+/// What every table of a benchmark says below itself.
+pub(super) fn common(scores: &BenchmarkScores) -> Vec<String> {
+    let mut notes = Vec::new();
+    if !scores.prompts.is_empty() {
+        let prompts = scores.prompts.iter().map(|prompt| {
+            let hash: String = prompt.sha256.chars().take(12).collect();
+            format!("{} ({}, sha256 {hash})", prompt.name, prompt.status)
+        });
+        notes.push(format!("prompts: {}", prompts.collect::<Vec<_>>().join(", ")));
+    }
+    notes.extend(scores.conditions.iter().map(counts));
+    notes.push(format!("rows that could not be read: {}", scores.unreadable_rows));
+    let filtered: u64 = scores.conditions.iter().map(|counts| counts.of(Outcome::ContentFilter)).sum();
+    if filtered > 0 {
+        notes.push(
+            "an answer withheld by a filter is scored as the text that came with it, which is mostly none"
+                .to_owned(),
+        );
+    }
+    notes.extend(scores.deviations.iter().map(|text| format!("deviation: {text}")));
+    notes.extend(scores.warnings.iter().map(|text| format!("warning: {text}")));
+    notes
+}
+
+/// What came of the requests of a condition, every outcome named.
+fn counts(counts: &ConditionCounts) -> String {
+    let outcomes =
+        Outcome::ALL.into_iter().map(|outcome| format!("{} {}", outcome.as_str(), counts.of(outcome)));
+    let unanswered = match counts.unanswered() {
+        0 => String::new(),
+        n => format!("; without an answer and in no score: {n}"),
+    };
+    format!(
+        "{}: {} requests: {}, missing {}{unanswered}",
+        counts.condition,
+        counts.planned,
+        outcomes.collect::<Vec<_>>().join(", "),
+        counts.missing
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::prompt::PromptInfo;
+
+    #[test]
+    fn every_count_is_named() {
+        let mut counts = ConditionCounts::new("sqa");
+        for outcome in [Some(Outcome::Ok), Some(Outcome::ContentFilter), Some(Outcome::MediaError), None] {
+            counts.count(outcome);
+        }
+        let prompt =
+            PromptInfo { name: "p".into(), status: "mine".into(), sha256: "0123456789abcdef".into() };
+        let scores = BenchmarkScores {
+            conditions: vec![counts],
+            prompts: vec![prompt],
+            deviations: vec!["d".into()],
+            warnings: vec!["w".into()],
+            unreadable_rows: 2,
+            ..BenchmarkScores::default()
+        };
+        assert_eq!(
+            common(&scores),
+            [
+                "prompts: p (mine, sha256 0123456789ab)",
+                "sqa: 4 requests: ok 1, length 0, content_filter 1, empty 0, media_error 1, request_error 0, \
+                 missing 1; without an answer and in no score: 2",
+                "rows that could not be read: 2",
+                "an answer withheld by a filter is scored as the text that came with it, which is mostly none",
+                "deviation: d",
+                "warning: w",
+            ]
+        );
+    }
+}
