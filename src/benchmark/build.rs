@@ -82,6 +82,20 @@ pub enum BuildError {
 }
 
 impl BuildError {
+    /// The key of `[[benchmark]]` in a config that the error is about.
+    pub fn key(&self) -> &'static str {
+        match self {
+            Self::Unknown { what: "condition", .. } => "conditions",
+            Self::Unknown { what: "language", .. } => "languages",
+            Self::Unknown { what: "metric", .. } => "metrics",
+            Self::Unknown { what: "field", .. } => "fields",
+            Self::Unknown { what: "prompt text", .. } => "prompt",
+            Self::Unknown { .. } => "name",
+            Self::Useless { key, .. } => key,
+            Self::MissingText(_) | Self::UnknownPlace { .. } | Self::MissingPlace { .. } => "prompt",
+        }
+    }
+
     /// An unknown name.
     pub(super) fn unknown(what: &'static str, found: &str, known: Vec<&'static str>) -> Self {
         Self::Unknown { what, found: found.to_owned(), known }
