@@ -62,7 +62,11 @@ fn load(folder: &Path) -> Qwen2Audio {
 }
 
 fn samples(name: &str) -> Vec<f32> {
-    let path = if name.ends_with(".flac") { PathBuf::from("/tmp").join(name.replace("flac","wav")) } else { fixtures().join("audio").join(name) };
+    let path = if name.ends_with(".flac") {
+        PathBuf::from("/tmp").join(name.replace("flac", "wav"))
+    } else {
+        fixtures().join("audio").join(name)
+    };
     let mut reader = hound::WavReader::open(path).unwrap();
     reader.samples::<i16>().map(|sample| f32::from(sample.unwrap()) / 32768.0).collect()
 }

@@ -55,7 +55,9 @@ fn every_token_and_every_score_of_the_demo_is_the_reference_s() {
             let all = section["metrics"].as_array().unwrap();
             let empty = serde_json::json!({});
             let found = all.iter().find(|m| {
-                m["metric"] == "f1_char_set" && m["condition"] == condition && m.get("group").unwrap_or(&empty) == group
+                m["metric"] == "f1_char_set"
+                    && m["condition"] == condition
+                    && m.get("group").unwrap_or(&empty) == group
             });
             found.unwrap_or_else(|| panic!("no {condition} {group}"))["value"].as_f64().unwrap()
         };
@@ -71,8 +73,13 @@ fn every_token_and_every_score_of_the_demo_is_the_reference_s() {
     }
 
     // A second time nothing is left to ask: the model is not even loaded.
-    let again = finish(harness().args(["run", "configs/demo.toml", "--results"]).arg(results.path())).exits_with(0);
-    assert!(again.stderr.contains("768 of them answered") && !again.stderr.contains("loading"), "{}", again.stderr);
+    let again =
+        finish(harness().args(["run", "configs/demo.toml", "--results"]).arg(results.path())).exits_with(0);
+    assert!(
+        again.stderr.contains("768 of them answered") && !again.stderr.contains("loading"),
+        "{}",
+        again.stderr
+    );
     assert_eq!(again.stdout, done.stdout);
 
     // Scoring and reporting need neither model nor data, and print the same.
@@ -101,10 +108,19 @@ fn bad_rows_and_bad_clips_fail_alone_and_are_tried_again() {
     rows.push(row("gone", "ccfqa/eng/none.flac"));
     std::fs::write(place.path("rows.jsonl"), rows.join("\n")).unwrap();
 
-    let done = place.run(&[]).exits_with(1).says("rows.jsonl:3: not valid JSON").says("sample cut: ").says("cut.flac");
-    let done = done.says("sample empty: ").says("sample gone: ").says("incomplete: manifest: 3 requests have no answer");
+    let done = place
+        .run(&[])
+        .exits_with(1)
+        .says("rows.jsonl:3: not valid JSON")
+        .says("sample cut: ")
+        .says("cut.flac");
+    let done = done
+        .says("sample empty: ")
+        .says("sample gone: ")
+        .says("incomplete: manifest: 3 requests have no answer");
     assert!(done.stdout.contains("media_error 3"), "{}", done.stdout);
-    let outcomes: Vec<_> = place.responses().iter().map(|r| r["outcome"].as_str().unwrap().to_owned()).collect();
+    let outcomes: Vec<_> =
+        place.responses().iter().map(|r| r["outcome"].as_str().unwrap().to_owned()).collect();
     assert_eq!(outcomes.iter().filter(|o| *o == "ok").count(), 5);
     assert_eq!(outcomes.iter().filter(|o| *o == "media_error").count(), 3);
     assert_eq!(place.scores()["benchmarks"][0]["unreadable_rows"], 1);
@@ -229,7 +245,10 @@ fn another_model_or_other_settings_do_not_mix_into_a_run() {
         .exits_with(2)
         .says("max_new_tokens was 16 and is now 4")
         .says("--fresh");
-    place.run(&["--set", "generation.max_new_tokens=4", "--fresh"]).exits_with(0).says("the earlier run is now");
+    place
+        .run(&["--set", "generation.max_new_tokens=4", "--fresh"])
+        .exits_with(0)
+        .says("the earlier run is now");
     assert!(place.path("results/c.old-1/responses.jsonl").exists());
     place.run(&["--resume"]).exits_with(2);
     place.run(&["--resume", "--name", "none"]).exits_with(2).says("no run is there to resume");
@@ -278,11 +297,15 @@ fn a_missing_model_and_a_damaged_one_are_named() {
 #[test]
 fn check_says_what_a_run_would_do() {
     let checked = finish(harness().args(["check", "configs/demo.toml"])).exits_with(0);
-    let checked = checked.prints("sqa       48 requests").prints("xsqa      384 requests").prints("all is well");
+    let checked =
+        checked.prints("sqa       48 requests").prints("xsqa      384 requests").prints("all is well");
     assert_eq!(checked.stderr, "");
 
-    let place = Place::new("{\"id\": 1}\n{\"id\": \"a\", \"audio\": \"none.wav\", \"question\": \"?\", \"reference\": \"x\"}\n");
-    let checked = finish(&mut place.command("check", &[])).exits_with(2).says("rows.jsonl:1").says("none.wav");
+    let place = Place::new(
+        "{\"id\": 1}\n{\"id\": \"a\", \"audio\": \"none.wav\", \"question\": \"?\", \"reference\": \"x\"}\n",
+    );
+    let checked =
+        finish(&mut place.command("check", &[])).exits_with(2).says("rows.jsonl:1").says("none.wav");
     assert!(checked.stderr.contains("nothing was run"), "{}", checked.stderr);
     assert!(!place.path("results").exists(), "check leaves nothing behind");
 }

@@ -67,7 +67,10 @@ pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
     for problem in &problems {
         eprintln!("{problem}");
     }
-    Err(Failure::new(exit::USAGE, format!("{} found; nothing was run", plural(problems.len() as u64, "problem"))))
+    Err(Failure::new(
+        exit::USAGE,
+        format!("{} found; nothing was run", plural(problems.len() as u64, "problem")),
+    ))
 }
 
 fn nobody(config: &RunConfig) -> ModelIdentity {
@@ -85,7 +88,11 @@ fn nobody(config: &RunConfig) -> ModelIdentity {
 fn state_of(folder: &std::path::Path) -> String {
     match (Manifest::read(folder), Journal::read(&folder.join("responses.jsonl"))) {
         (Ok(Some(manifest)), Ok(Some(journal))) => {
-            format!(" (begun {}, {} in the journal)", manifest.created, plural(journal.len() as u64, "response"))
+            format!(
+                " (begun {}, {} in the journal)",
+                manifest.created,
+                plural(journal.len() as u64, "response")
+            )
         }
         (Ok(_), Ok(_)) => " (new)".to_owned(),
         (Err(e), _) => format!(" (cannot be used: {e})"),
@@ -132,7 +139,8 @@ fn clips(
     let mut rates: BTreeMap<u32, u64> = BTreeMap::new();
     let (mut shortest, mut longest, mut seconds) = (f64::INFINITY, 0.0_f64, 0.0_f64);
     let (mut bad, mut good) = (0_usize, 0_u64);
-    let max_seconds = limits.map_or(config.model.audio.max_seconds, |l| l.max_seconds.min(config.model.audio.max_seconds));
+    let max_seconds =
+        limits.map_or(config.model.audio.max_seconds, |l| l.max_seconds.min(config.model.audio.max_seconds));
     plan.walk(|request| {
         let Some(section) = plan.sections.get(request.section) else { return true };
         for audio in request.prompt.audio() {

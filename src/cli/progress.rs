@@ -52,16 +52,7 @@ impl Progress {
                     bar.reset_eta();
                     bar
                 });
-                Line {
-                    label,
-                    total,
-                    done,
-                    here: 0,
-                    failures: 0,
-                    first: None,
-                    outcomes: BTreeMap::new(),
-                    bar,
-                }
+                Line { label, total, done, here: 0, failures: 0, first: None, outcomes: BTreeMap::new(), bar }
             })
             .collect();
         Self { lines, bars, last: Instant::now() }
@@ -104,7 +95,13 @@ impl Line {
             _ if rate > 0.0 => format!(", {} left", duration(left as f64 / rate)),
             _ => ", time left unknown".to_owned(),
         };
-        format!("{}: {}/{} ({share} %), {rate:.1}/s{eta}; {}", self.label, self.done, self.total, self.counts())
+        format!(
+            "{}: {}/{} ({share} %), {rate:.1}/s{eta}; {}",
+            self.label,
+            self.done,
+            self.total,
+            self.counts()
+        )
     }
 }
 
@@ -140,7 +137,8 @@ impl Observer for Progress {
                     error.unwrap_or_else(|| "no reason was given".to_owned())
                 ));
             } else if line.failures == SHOWN_FAILURES + 1 {
-                say = Some(format!("{}: further failures are not shown; responses.jsonl has all", line.label));
+                say =
+                    Some(format!("{}: further failures are not shown; responses.jsonl has all", line.label));
             }
         }
         let plain = line.bar.is_none() && self.last.elapsed() >= EVERY;

@@ -56,7 +56,9 @@ pub(super) fn tables(folder: &Path, scores: &Scores) -> Result<(), Failure> {
 
 /// The exit code of scores.
 pub(super) fn code(scores: &Scores, allow_incomplete: bool) -> u8 {
-    let incomplete =
-        scores.benchmarks.iter().any(|s| s.unreadable_rows > 0 || s.conditions.iter().any(|c| c.unanswered() > 0));
+    let incomplete = scores
+        .benchmarks
+        .iter()
+        .any(|s| s.unreadable_rows > 0 || s.conditions.iter().any(|c| c.unanswered() > 0));
     if incomplete && !allow_incomplete { exit::INCOMPLETE } else { exit::DONE }
 }

@@ -183,7 +183,9 @@ fn short(digest: &str) -> String {
 
 fn say_state_of(journal: &Journal) {
     if journal.was_torn() {
-        eprintln!("the last line of responses.jsonl was cut short when the earlier run ended; it is done again");
+        eprintln!(
+            "the last line of responses.jsonl was cut short when the earlier run ended; it is done again"
+        );
     }
     if let Some(first) = journal.damaged_lines().first() {
         let count = journal.damaged_lines().len();
@@ -199,7 +201,8 @@ fn say_unreadable(benchmarks: &[ManifestBenchmark]) {
         for sentence in &benchmark.dataset.unreadable {
             eprintln!("warning: {sentence}; the row is left out");
         }
-        let more = benchmark.dataset.unreadable_rows.saturating_sub(benchmark.dataset.unreadable.len() as u64);
+        let more =
+            benchmark.dataset.unreadable_rows.saturating_sub(benchmark.dataset.unreadable.len() as u64);
         if more > 0 {
             eprintln!("warning: {}: {more} more rows are unreadable", benchmark.dataset.index.display());
         }

@@ -47,6 +47,9 @@ pub struct RawRun {
     /// file is relative to that file.
     #[schemars(length(min = 1), extend("default" = "results"), example = &"results")]
     pub results: Option<String>,
+    /// A sentence to stand under every table of the run: what a reader of the tables has to know.
+    #[schemars(length(min = 1), example = &"a trial with half of the recordings")]
+    pub note: Option<String>,
 }
 
 /// The model that answers.

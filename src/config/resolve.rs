@@ -38,6 +38,7 @@ fn run(path: &Path, raw: RawRun) -> RunSection {
         name: raw.name.unwrap_or_else(|| default_name(path)),
         seed: raw.seed.unwrap_or(DEFAULT_SEED),
         results: PathBuf::from(raw.results.as_deref().unwrap_or("results")),
+        note: raw.note,
     }
 }
 

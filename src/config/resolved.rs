@@ -32,6 +32,9 @@ pub struct RunSection {
     pub seed: u64,
     /// The results folder, relative to the current folder.
     pub results: PathBuf,
+    /// A sentence to stand under every table of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 /// Kinds of models.

@@ -66,7 +66,12 @@ fn check(section: &str, line: &str, expect: &str) {
 fn defaults_are_filled_in() {
     let expected = RunConfig {
         path: PathBuf::from("settings/small.toml"),
-        run: RunSection { name: "small".to_owned(), seed: 443, results: PathBuf::from("results") },
+        run: RunSection {
+            name: "small".to_owned(),
+            seed: 443,
+            results: PathBuf::from("results"),
+            note: None,
+        },
         model: ModelConfig {
             kind: ModelKind::Local,
             name: "tiny".to_owned(),
@@ -164,7 +169,10 @@ fn everything_can_be_typed() {
         system = ""
     "#;
     let config = config(text, &[]);
-    assert_eq!(config.run, RunSection { name: "a b".to_owned(), seed: 1, results: PathBuf::from("/out") });
+    assert_eq!(
+        config.run,
+        RunSection { name: "a b".to_owned(), seed: 1, results: PathBuf::from("/out"), note: None }
+    );
     assert_eq!(config.model.audio, AudioConfig { max_seconds: 20.0, window: Window::Last });
     assert_eq!((config.model.device.as_str(), config.model.dtype.as_str()), ("cuda:1", "bf16"));
     assert_eq!(config.generation.temperature, 1.0);
@@ -498,7 +506,7 @@ fn the_reference_names_every_key() {
     let page = include_str!("../../docs/config.md");
     let mut all = Vec::new();
     keys(schema::root(), "", &mut all);
-    assert_eq!(all.len(), 33);
+    assert_eq!(all.len(), 34);
     for (path, schema) in &all {
         let heading = format!("\n### `{path}`\n");
         let at = page.find(&heading).unwrap_or_else(|| panic!("docs/config.md lacks the heading {heading}"));

@@ -78,7 +78,10 @@ impl Dataset {
             _ => DatasetError::Io { path: data.to_owned(), source },
         })?;
         let index = if meta.is_dir() { find_index(data)? } else { data.to_owned() };
-        if !index.extension().is_some_and(|e| e.eq_ignore_ascii_case("jsonl") || e.eq_ignore_ascii_case("ndjson")) {
+        if !index
+            .extension()
+            .is_some_and(|e| e.eq_ignore_ascii_case("jsonl") || e.eq_ignore_ascii_case("ndjson"))
+        {
             return Err(DatasetError::Format(index));
         }
         let media = match media {
@@ -125,7 +128,11 @@ fn find_index(folder: &Path) -> Result<PathBuf, DatasetError> {
         Ok([only]) => Ok(only),
         Err(_) => Err(DatasetError::NoIndex {
             folder: folder.to_owned(),
-            looked_for: KNOWN.iter().map(ToString::to_string).chain(["a single *.jsonl".to_owned()]).collect(),
+            looked_for: KNOWN
+                .iter()
+                .map(ToString::to_string)
+                .chain(["a single *.jsonl".to_owned()])
+                .collect(),
         }),
     }
 }

@@ -75,8 +75,10 @@ impl RunFolder {
         let mut set_aside = None;
         if begin == Begin::Fresh && holds_run {
             let aside = free_name(path);
-            std::fs::rename(path, &aside).map_err(FolderError::io(path, "the earlier run cannot be set aside"))?;
-            std::fs::create_dir_all(path).map_err(FolderError::io(path, "the run's folder cannot be made"))?;
+            std::fs::rename(path, &aside)
+                .map_err(FolderError::io(path, "the earlier run cannot be set aside"))?;
+            std::fs::create_dir_all(path)
+                .map_err(FolderError::io(path, "the run's folder cannot be made"))?;
             lock = self::lock(path)?;
             set_aside = Some(aside);
         }
@@ -126,7 +128,10 @@ fn free_name(path: &Path) -> PathBuf {
 }
 
 /// Writes a file whole or not at all: beside it first, then over it.
-pub fn write_whole(path: &Path, write: impl FnOnce(&mut dyn std::io::Write) -> std::io::Result<()>) -> Result<(), FolderError> {
+pub fn write_whole(
+    path: &Path,
+    write: impl FnOnce(&mut dyn std::io::Write) -> std::io::Result<()>,
+) -> Result<(), FolderError> {
     let beside = path.with_added_extension("partial");
     let result = (|| {
         let mut file = std::io::BufWriter::new(File::create(&beside)?);

@@ -127,7 +127,8 @@ impl Journal {
     /// Opens a journal to go on with it, making it if it is not there. A torn last line is cut off.
     pub fn append_to(path: &Path) -> Result<Self, JournalError> {
         let io = |source| JournalError::Io { path: path.to_owned(), source };
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(io)?;
+        let file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(io)?;
         let mut journal = Self::scan(path, file)?;
         if journal.end == 0 {
             let header = Header { format: FORMAT.to_owned(), version: u64::from(VERSION) };

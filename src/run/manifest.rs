@@ -141,7 +141,8 @@ impl Manifest {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(source) => return Err(ManifestError::Io { path, source }),
         };
-        let format = |path: PathBuf, e: serde_json::Error| ManifestError::Format { path, reason: e.to_string() };
+        let format =
+            |path: PathBuf, e: serde_json::Error| ManifestError::Format { path, reason: e.to_string() };
         let value: serde_json::Value = serde_json::from_str(&text).map_err(|e| format(path.clone(), e))?;
         match value.get("version").and_then(serde_json::Value::as_u64) {
             Some(version) if version == u64::from(VERSION) => {

@@ -167,7 +167,10 @@ impl Section {
         // The samples with the smallest hashes: a draw that does not depend on the order of the rows.
         let mut ranks = std::collections::BinaryHeap::new();
         for row in self.dataset.rows()? {
-            let Some(sample) = row.ok().and_then(|row| self.benchmark.sample(row.line, row.value).ok()) else { continue };
+            let Some(sample) = row.ok().and_then(|row| self.benchmark.sample(row.line, row.value).ok())
+            else {
+                continue;
+            };
             ranks.push((rank(seed, &sample.id), id_hash(&sample.id)));
             if ranks.len() as u64 > limit {
                 ranks.pop();
@@ -309,7 +312,10 @@ impl Plan {
         let mut facts = Vec::new();
         let mut failed = None;
         let mut survey = |out: &mut dyn std::io::Write| -> std::io::Result<()> {
-            serde_json::to_writer(&mut *out, &Header { format: FORMAT.to_owned(), version: u64::from(VERSION) })?;
+            serde_json::to_writer(
+                &mut *out,
+                &Header { format: FORMAT.to_owned(), version: u64::from(VERSION) },
+            )?;
             out.write_all(b"\n")?;
             for index in 0..self.sections.len() {
                 match self.survey_section(index, out, &mut visit) {
@@ -452,7 +458,11 @@ pub fn read_plan(
     let path = Plan::path(folder);
     let error = {
         let path = path.clone();
-        move |line: usize, message: String| PlanFileError { path: path.clone(), line: line as u64 + 1, message }
+        move |line: usize, message: String| PlanFileError {
+            path: path.clone(),
+            line: line as u64 + 1,
+            message,
+        }
     };
     let file = std::fs::File::open(&path).map_err(|e| error(0, e.to_string()))?;
     let mut lines = std::io::BufReader::with_capacity(1 << 18, file).lines().enumerate();

@@ -147,7 +147,20 @@ pub fn report(folder: &Path, scores: &Scores) -> Result<Vec<Table>, ScoreError> 
     for (config, _, benchmark) in sections(folder, &manifest)? {
         let Some(of_section) = scores.benchmarks.iter().find(|s| s.label == config.label) else { continue };
         let published = Published::of(&config.name)?;
-        tables.extend(benchmark.tables(of_section, &published, manifest.config.model.published_as.as_deref()));
+        tables.extend(benchmark.tables(
+            of_section,
+            &published,
+            manifest.config.model.published_as.as_deref(),
+        ));
+    }
+    // A table that is pasted elsewhere must still say whose it is.
+    let model = &scores.model;
+    let whose = format!("model: {} ({} on {}), run {}", model.name, model.dtype, model.device, scores.run);
+    for table in &mut tables {
+        table.notes.insert(0, whose.clone());
+        if let Some(note) = &manifest.config.run.note {
+            table.notes.insert(1, format!("note: {note}"));
+        }
     }
     let to = folder.join("tables");
     std::fs::create_dir_all(&to).map_err(|source| FolderError::Io {
@@ -156,7 +169,9 @@ pub fn report(folder: &Path, scores: &Scores) -> Result<Vec<Table>, ScoreError> 
         source,
     })?;
     for table in &tables {
-        write_whole(&to.join(format!("{}.md", table.name)), |out| out.write_all(table.markdown().as_bytes()))?;
+        write_whole(&to.join(format!("{}.md", table.name)), |out| {
+            out.write_all(table.markdown().as_bytes())
+        })?;
         write_whole(&to.join(format!("{}.csv", table.name)), |out| table.write_csv(out).map_err(Into::into))?;
     }
     Ok(tables)

@@ -39,13 +39,7 @@ impl Finished {
     /// Checks the exit code, and shows everything where it is another.
     #[track_caller]
     pub(crate) fn exits_with(self, code: i32) -> Self {
-        assert_eq!(
-            self.code,
-            Some(code),
-            "\n--- stdout\n{}\n--- stderr\n{}",
-            self.stdout,
-            self.stderr
-        );
+        assert_eq!(self.code, Some(code), "\n--- stdout\n{}\n--- stderr\n{}", self.stdout, self.stderr);
         self
     }
 
@@ -142,7 +136,8 @@ impl Place {
 /// Rows that ask about the clean demo clips: `n` of the 48, in a fixed order.
 pub(crate) fn spoken_rows(n: usize) -> String {
     let text = std::fs::read_to_string(root().join("demo/ccfqa/test.jsonl")).expect("the demo is there");
-    let names = [("eng", "English"), ("fra", "French"), ("spa", "Spanish"), ("rus", "Russian"), ("kor", "Korean")];
+    let names =
+        [("eng", "English"), ("fra", "French"), ("spa", "Spanish"), ("rus", "Russian"), ("kor", "Korean")];
     let facts = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("a row"));
     let rows = facts.flat_map(|fact| {
         names.map(|(code, name)| {

@@ -4,7 +4,7 @@ use super::score::{
     EXACT, F1_CHAR_SET, F1_CHAR_SET_OFF_DIAGONAL, F1_CHAR_SET_ROW_MEAN, F1_TOKEN_SET,
     F1_TOKEN_SET_OFF_DIAGONAL,
 };
-use super::{Ccfqa, Condition, Language};
+use super::{Ccfqa, Condition, Language, NAME};
 use crate::benchmark::{BenchmarkScores, MetricValue, notes};
 use crate::report::published::{Figure, Published};
 use crate::report::table::{Cell, Table};
@@ -335,6 +335,11 @@ impl Tables<'_> {
         }
         notes.extend(notes::common(self.scores));
         let columns = columns.into_iter().map(str::to_owned).collect();
+        // Two sections on one benchmark are told apart by their labels.
+        let title = match self.scores.label.as_str() {
+            NAME => title,
+            label => format!("{label}: {title}"),
+        };
         Table { name: self.stem(stem), title, columns, rows, notes }
     }
 }

@@ -1,7 +1,6 @@
 //! Decoding against the fixtures: what soundfile and librosa read from the same files.
 
 use super::*;
-use mel::MelExtractor;
 
 const RATE: u32 = 16_000;
 
