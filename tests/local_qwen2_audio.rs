@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use harness::media::audio::mel::MelExtractor;
+use harness::media::audio::{DecodeSpec, decode_file};
 use harness::model::Prepared;
 use harness::model::local::device::{DeviceChoice, DtypeChoice};
 use harness::model::local::generate::{End, Generated};
 use harness::model::local::qwen2_audio::{Expanded, Qwen2Audio};
-use harness::model::local::{LoadError, check};
 use harness::types::{AudioRef, Digest, Generation, LogMel, PreparedAudio, Prompt, Window};
 use serde_json::Value;
 
@@ -61,27 +61,17 @@ fn load(folder: &Path) -> Qwen2Audio {
     Qwen2Audio::load(folder, DtypeChoice::F32, &device).unwrap()
 }
 
-fn samples(name: &str) -> Vec<f32> {
-    let path = if name.ends_with(".flac") {
-        PathBuf::from("/tmp").join(name.replace("flac", "wav"))
-    } else {
-        fixtures().join("audio").join(name)
-    };
-    let mut reader = hound::WavReader::open(path).unwrap();
-    reader.samples::<i16>().map(|sample| f32::from(sample.unwrap()) / 32768.0).collect()
-}
-
 /// A clip by the name that the fixtures give it: the file, with `#last30` for its last 30 s. Longer clips are cut at 30 s, as
 /// the reference's feature extractor does.
 fn clip(name: &str) -> PreparedAudio {
-    let (file, part) = name.split_once('#').unwrap_or((name, ""));
-    let samples = samples(file);
-    let samples = match part {
-        "last30" => &samples[samples.len() - 480_000..],
-        _ => &samples[..samples.len().min(480_000)],
+    let (file, window) = match name.split_once('#') {
+        Some((file, _)) => (file, Window::Last),
+        None => (name, Window::First),
     };
-    let features = MelExtractor::new(128).unwrap().compute(samples).unwrap();
-    PreparedAudio { digest: Digest::of(name.as_bytes()), features: Arc::new(features) }
+    let spec = DecodeSpec { rate: 16_000, window, max_seconds: 30.0 };
+    let clip = decode_file(&fixtures().join("audio").join(file), &spec).unwrap();
+    let features = MelExtractor::new(128).unwrap().compute(&clip.samples).unwrap();
+    PreparedAudio { digest: clip.digest, features: Arc::new(features) }
 }
 
 fn audio_ref(name: &str) -> AudioRef {
