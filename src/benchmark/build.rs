@@ -89,10 +89,12 @@ impl BuildError {
             Self::Unknown { what: "language", .. } => "languages",
             Self::Unknown { what: "metric", .. } => "metrics",
             Self::Unknown { what: "field", .. } => "fields",
-            Self::Unknown { what: "prompt text", .. } => "prompt",
+            Self::Unknown { what: "prompt text", .. }
+            | Self::MissingText(_)
+            | Self::UnknownPlace { .. }
+            | Self::MissingPlace { .. } => "prompt",
             Self::Unknown { .. } => "name",
             Self::Useless { key, .. } => key,
-            Self::MissingText(_) | Self::UnknownPlace { .. } | Self::MissingPlace { .. } => "prompt",
         }
     }
 

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::exit::{self, Failure};
 use super::{FolderArgs, print};
+use crate::benchmark::ConditionCounts;
 use crate::report::scores_file::Scores;
 use crate::run::folder::find_run;
 use crate::run::score;
@@ -33,7 +34,7 @@ pub(super) fn tables(folder: &Path, scores: &Scores) -> Result<(), Failure> {
         for warning in &section.warnings {
             eprintln!("warning: {}: {warning}", section.label);
         }
-        let unanswered = section.conditions.iter().map(|c| c.unanswered()).max().unwrap_or_default();
+        let unanswered = section.conditions.iter().map(ConditionCounts::unanswered).max().unwrap_or_default();
         if unanswered > 0 {
             let missing = section.conditions.iter().map(|c| c.missing).max().unwrap_or_default();
             eprintln!(

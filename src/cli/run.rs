@@ -282,15 +282,13 @@ async fn signals(stop: watch::Sender<bool>) -> u8 {
 #[cfg(unix)]
 async fn wait_for_signal() -> u8 {
     use tokio::signal::unix::{SignalKind, signal};
-    match signal(SignalKind::terminate()) {
-        Ok(mut terminate) => tokio::select! {
-            _ = terminate.recv() => exit::TERMINATED,
-            _ = tokio::signal::ctrl_c() => exit::INTERRUPTED,
-        },
-        Err(_) => {
-            let _ = tokio::signal::ctrl_c().await;
-            exit::INTERRUPTED
-        }
+    let Ok(mut terminate) = signal(SignalKind::terminate()) else {
+        let _ = tokio::signal::ctrl_c().await;
+        return exit::INTERRUPTED;
+    };
+    tokio::select! {
+        _ = terminate.recv() => exit::TERMINATED,
+        _ = tokio::signal::ctrl_c() => exit::INTERRUPTED,
     }
 }
 

@@ -44,7 +44,10 @@ type Loader = Box<dyn FnOnce() -> Result<Box<dyn Model>, ModelError> + Send>;
 
 impl std::fmt::Debug for Opened {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Opened").field("identity", &self.identity).field("limits", &self.limits).finish()
+        f.debug_struct("Opened")
+            .field("identity", &self.identity)
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
     }
 }
 

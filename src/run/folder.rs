@@ -121,7 +121,7 @@ fn lock(folder: &Path) -> Result<File, FolderError> {
 /// The first free name of the form `run.old-N`.
 fn free_name(path: &Path) -> PathBuf {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    (1_u32..)
+    (1..10_000_u32)
         .map(|n| path.with_file_name(format!("{name}.old-{n}")))
         .find(|candidate| !candidate.exists())
         .unwrap_or_else(|| path.with_file_name(format!("{name}.old")))

@@ -62,6 +62,9 @@ pub struct Summary {
     pub interrupted: bool,
 }
 
+/// The requests that need no work.
+pub type Done = std::collections::HashSet<Digest>;
+
 /// Whether a request needs no work: it is answered, and its media are as they were. Media that are not on this
 /// machine cannot have changed here.
 pub fn is_answered(journal: &Journal, request: &Digest, dataset: &Dataset) -> Result<bool, JournalError> {
@@ -97,7 +100,7 @@ struct Failure {
 /// under way.
 pub async fn generate(
     plan: &Plan,
-    done: Arc<std::collections::HashSet<Digest>>,
+    done: Arc<Done>,
     journal: &mut Journal,
     model: &dyn Model,
     preparer: Arc<Preparer>,
@@ -158,7 +161,7 @@ pub async fn generate(
 /// Starts the planner and the media pool; prepared requests come out in plan order.
 fn spawn_pipeline(
     plan: &Plan,
-    done: Arc<std::collections::HashSet<Digest>>,
+    done: Arc<Done>,
     preparer: Arc<Preparer>,
     model: &dyn Model,
     ahead: usize,
@@ -261,27 +264,23 @@ fn take(
         }
     };
     let key = plan.recipe().key(&item.request.prompt, &digests);
-    match journal.answer(&key)? {
-        // The same question on the same clip was answered before, for another request or under another time stamp.
-        Some(earlier) => {
-            let answer = Answer {
-                outcome: earlier.outcome,
-                text: earlier.text,
-                tokens: earlier.tokens,
-                usage: earlier.usage,
-                seconds: earlier.seconds,
-                attempts: earlier.attempts,
-                error: earlier.error,
-            };
-            let from = earlier.reused_from.unwrap_or(earlier.request);
-            let response = response(plan, &item, key, answer, Some(from));
-            record(journal, &item, &response, summary, observer)
-        }
-        None => {
-            batch.push((item, key));
-            Ok(())
-        }
-    }
+    let Some(earlier) = journal.answer(&key)? else {
+        batch.push((item, key));
+        return Ok(());
+    };
+    // The same question on the same clip was answered before, for another request or under another time stamp.
+    let answer = Answer {
+        outcome: earlier.outcome,
+        text: earlier.text,
+        tokens: earlier.tokens,
+        usage: earlier.usage,
+        seconds: earlier.seconds,
+        attempts: earlier.attempts,
+        error: earlier.error,
+    };
+    let from = earlier.reused_from.unwrap_or(earlier.request);
+    let response = response(plan, &item, key, answer, Some(from));
+    record(journal, &item, &response, summary, observer)
 }
 
 async fn ask(model: &dyn Model, plan: &Plan, batch: Vec<(Item, Digest)>) -> Vec<(Item, Digest, Answer)> {

@@ -200,9 +200,8 @@ impl Section {
                 }
             });
             let wanted = match (&sample, selection) {
-                (Ok(_), Selection::First(limit)) => taken < *limit,
+                (_, Selection::First(limit)) => taken < *limit,
                 (Ok(sample), Selection::Drawn(ids)) => ids.contains(&id_hash(&sample.id)),
-                (Err(_), Selection::First(limit)) => taken < *limit,
                 (Err(_), _) | (Ok(_), Selection::All) => true,
             };
             samples += u64::from(sample.is_ok());
@@ -329,13 +328,12 @@ impl Plan {
             }
             Ok(())
         };
-        let written = match folder {
-            Some(folder) => write_whole(&Self::path(folder), survey),
+        let written = if let Some(folder) = folder {
+            write_whole(&Self::path(folder), survey)
+        } else {
             // Writing to nowhere cannot fail: what failed is the plan.
-            None => {
-                let _ = survey(&mut std::io::sink());
-                Ok(())
-            }
+            let _ = survey(&mut std::io::sink());
+            Ok(())
         };
         if let Some(error) = failed {
             return Err(error);
