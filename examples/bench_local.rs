@@ -94,7 +94,10 @@ mod bench {
                     Ok(())
                 })?;
             }
-            println!("decoding after {name}: {:.1} tokens/s", f64::from(32 * rows) / (seconds[1] - seconds[0]));
+            println!(
+                "decoding after {name}: {:.1} tokens/s",
+                f64::from(32 * rows) / (seconds[1] - seconds[0])
+            );
         }
         Ok(())
     }

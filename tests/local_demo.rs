@@ -147,7 +147,8 @@ fn cp_bench_windows() {
                 "last" => Window::Last,
                 _ => Window::Whole,
             };
-            let request = request("You are a helpful assistant.", question.to_owned(), Some(&clip(&path, window)));
+            let request =
+                request("You are a helpful assistant.", question.to_owned(), Some(&clip(&path, window)));
             assert_eq!(check(&mut model, &[request], &[expected], 0.0), 0);
         }
     }
@@ -161,7 +162,9 @@ fn text_facts() {
     let rows: Vec<&Value> = expected["text_facts"].as_array().unwrap().iter().collect();
     let requests: Vec<Prepared> = rows
         .iter()
-        .map(|row| request("You are a helpful assistant.", row["question"].as_str().unwrap().to_owned(), None))
+        .map(|row| {
+            request("You are a helpful assistant.", row["question"].as_str().unwrap().to_owned(), None)
+        })
         .collect();
     assert_eq!(check(&mut model, &requests, &rows, 0.0), 0);
 }

@@ -172,11 +172,7 @@ impl Expanded {
 
 impl Qwen2Audio {
     /// Loads a folder.
-    pub fn load(
-        folder: &Path,
-        dtype: DtypeChoice,
-        device: &Device,
-    ) -> std::result::Result<Self, LoadError> {
+    pub fn load(folder: &Path, dtype: DtypeChoice, device: &Device) -> std::result::Result<Self, LoadError> {
         let checked = Checked::read(folder)?;
         let dtype = dtype.resolve(device, checked.dtype());
         checked.load(dtype, device)

@@ -401,7 +401,12 @@ fn sample_blocks(shard: &Shard) -> std::io::Result<Vec<Vec<u8>>> {
     let places: Vec<(u64, u64)> = if data <= BLOCKS * BLOCK {
         vec![(0, data)]
     } else {
-        (0..BLOCKS).map(|block| ((data - BLOCK) / (BLOCKS - 1) * block, BLOCK)).collect()
+        (0..BLOCKS)
+            .map(|block| {
+                let offset = u128::from(data - BLOCK) * u128::from(block) / u128::from(BLOCKS - 1);
+                (offset as u64, BLOCK)
+            })
+            .collect()
     };
     let mut blocks = Vec::with_capacity(places.len());
     for (offset, length) in places {
