@@ -3,6 +3,11 @@
 //! Each output value is summed in an order that depends on the inner size alone, never on how many rows are computed
 //! together, so a row's result does not depend on its batch. This module must not know tensors.
 
+#![expect(
+    clippy::inline_always,
+    reason = "kernels must be compiled into the function that has the instruction set"
+)]
+
 use std::sync::OnceLock;
 
 use pulp::{Arch, Simd, WithSimd};
@@ -23,7 +28,7 @@ pub(super) fn few_rows(inputs: &[f32], weights: &[f32], k: usize, bias: Option<&
     let rows = inputs.len() / k;
     let n = weights.len() / k;
     let tasks = rayon::current_num_threads() * 4;
-    let chunk = n.div_ceil(tasks).next_multiple_of(4).max((1 << 15) / (k * rows)).max(4);
+    let chunk = n.div_ceil(tasks).max((1 << 15) / (k * rows)).next_multiple_of(24);
     if rows == 1 {
         out.par_chunks_mut(chunk).zip(weights.par_chunks(chunk * k)).for_each(|(out, weights)| {
             arch().dispatch(Products { inputs, weights, k, out });
@@ -62,105 +67,160 @@ impl WithSimd for Products<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        // As many sums at once as there are registers for.
-        if size_of::<S::f32s>() == 32 {
-            self.tiles::<S, 3, 4>(simd);
-        } else {
-            self.tiles::<S, 4, 6>(simd);
+        // As many sums at once as there are registers for: 16 with AVX2, 32 elsewhere.
+        let few = size_of::<S::f32s>() == 32;
+        match (self.inputs.len() / self.k, few) {
+            (0, _) => {}
+            (1, _) => self.exactly::<S, Eight, 1>(simd),
+            (2, _) => self.exactly::<S, Four, 2>(simd),
+            (3, _) => self.exactly::<S, Four, 3>(simd),
+            (4, false) => self.exactly::<S, Four, 4>(simd),
+            (5, false) => self.exactly::<S, Four, 5>(simd),
+            (6, false) => self.exactly::<S, Four, 6>(simd),
+            (7, false) => self.exactly::<S, Three, 7>(simd),
+            (8, false) => self.exactly::<S, Three, 8>(simd),
+            (_, false) => self.many::<S, 8>(simd),
+            (_, true) => self.many::<S, 4>(simd),
         }
     }
 }
 
 impl Products<'_> {
+    /// For exactly `C` input rows.
     #[inline(always)]
-    fn tiles<S: Simd, const R: usize, const C: usize>(self, simd: S) {
+    fn exactly<S: Simd, T: Tile, const C: usize>(self, simd: S) {
+        let Self { inputs, weights, k, out } = self;
+        let blocks = weights.chunks_exact(k * T::ROWS);
+        let rest = blocks.remainder();
+        let (body, tail) = out.split_at_mut(out.len() - rest.len() / k * C);
+        for (weights, out) in blocks.zip(body.chunks_mut(T::ROWS * C)) {
+            T::run::<S, C>(simd, weights, inputs, k, out, C);
+        }
+        for (weights, out) in rest.chunks_exact(k).zip(tail.chunks_mut(C)) {
+            One::run::<S, C>(simd, weights, inputs, k, out, C);
+        }
+    }
+
+    /// For more input rows than `C`, `C` at a time.
+    #[inline(always)]
+    fn many<S: Simd, const C: usize>(self, simd: S) {
         let Self { inputs, weights, k, out } = self;
         let rows = inputs.len() / k;
-        let blocks = weights.chunks_exact(k * R);
+        let blocks = weights.chunks_exact(k * Three::ROWS);
         let rest = blocks.remainder();
-        let mut outs = out.chunks_mut(rows * R);
-        for (weights, out) in blocks.zip(&mut outs) {
-            row_of_tiles::<S, R, C>(simd, weights, inputs, k, out);
+        let (body, tail) = out.split_at_mut(out.len() - rest.len() / k * rows);
+        for (weights, out) in blocks.zip(body.chunks_mut(Three::ROWS * rows)) {
+            across::<S, Three, C>(simd, weights, inputs, k, out, rows);
         }
-        if let Some(out) = outs.next() {
-            for (weights, out) in rest.chunks_exact(k).zip(out.chunks_mut(rows)) {
-                row_of_tiles::<S, 1, C>(simd, weights, inputs, k, out);
-            }
+        for (weights, out) in rest.chunks_exact(k).zip(tail.chunks_mut(rows)) {
+            across::<S, One, C>(simd, weights, inputs, k, out, rows);
         }
     }
 }
 
-/// `R` weight rows against all inputs; `out` is (`R`, rows).
+/// A few weight rows against all inputs, `C` at a time and then the rest.
 #[inline(always)]
-fn row_of_tiles<S: Simd, const R: usize, const C: usize>(
+fn across<S: Simd, T: Tile, const C: usize>(
     simd: S,
     weights: &[f32],
     inputs: &[f32],
     k: usize,
     out: &mut [f32],
+    rows: usize,
 ) {
-    let rows = inputs.len() / k;
     let blocks = inputs.chunks_exact(k * C);
-    let rest = blocks.remainder();
+    let mut rest = blocks.remainder();
     let mut row = 0;
     for inputs in blocks {
-        store(tile::<S, R, C>(simd, weights, inputs, k), out, rows, row);
+        T::run::<S, C>(simd, weights, inputs, k, &mut out[row..], rows);
         row += C;
+    }
+    if rest.len() >= k * 4 {
+        T::run::<S, 4>(simd, weights, rest, k, &mut out[row..], rows);
+        rest = &rest[k * 4..];
+        row += 4;
     }
     match rest.len() / k {
         0 => {}
-        1 => store(tile::<S, R, 1>(simd, weights, rest, k), out, rows, row),
-        2 => store(tile::<S, R, 2>(simd, weights, rest, k), out, rows, row),
-        3 => store(tile::<S, R, 3>(simd, weights, rest, k), out, rows, row),
-        4 => store(tile::<S, R, 4>(simd, weights, rest, k), out, rows, row),
-        _ => store(tile::<S, R, 5>(simd, weights, rest, k), out, rows, row),
+        1 => T::run::<S, 1>(simd, weights, rest, k, &mut out[row..], rows),
+        2 => T::run::<S, 2>(simd, weights, rest, k, &mut out[row..], rows),
+        _ => T::run::<S, 3>(simd, weights, rest, k, &mut out[row..], rows),
     }
 }
 
-#[inline(always)]
-fn store<const R: usize, const C: usize>(sums: [[f32; C]; R], out: &mut [f32], rows: usize, row: usize) {
-    for (sums, out) in sums.iter().zip(out.chunks_mut(rows)) {
-        out[row..row + C].copy_from_slice(sums);
-    }
+/// Some weight rows that are worked on together.
+trait Tile {
+    /// How many.
+    const ROWS: usize;
+
+    /// The dot products of the weight rows with `C` input rows, all of length `k`. The sums of a weight row lie side by side
+    /// in `out`, those of the next one `stride` further on.
+    fn run<S: Simd, const C: usize>(
+        simd: S,
+        weights: &[f32],
+        inputs: &[f32],
+        k: usize,
+        out: &mut [f32],
+        stride: usize,
+    );
 }
 
-/// The `R` × `C` dot products of weight rows and input rows of length `k`.
-#[inline(always)]
-fn tile<S: Simd, const R: usize, const C: usize>(
-    simd: S,
-    weights: &[f32],
-    inputs: &[f32],
-    k: usize,
-) -> [[f32; C]; R] {
-    let weights: [&[f32]; R] = std::array::from_fn(|row| &weights[row * k..][..k]);
-    let inputs: [&[f32]; C] = std::array::from_fn(|row| &inputs[row * k..][..k]);
-    let heads_w = weights.map(|row| S::as_simd_f32s(row).0);
-    let heads_x = inputs.map(|row| S::as_simd_f32s(row).0);
-    let steps = heads_w[0].len();
-    let heads_w = heads_w.map(|row| &row[..steps]);
-    let heads_x = heads_x.map(|row| &row[..steps]);
-    let mut sums = [[simd.splat_f32s(0.0); C]; R];
-    for step in 0..steps {
-        let x: [S::f32s; C] = std::array::from_fn(|row| heads_x[row][step]);
-        for row in 0..R {
-            let w = heads_w[row][step];
-            for column in 0..C {
-                sums[row][column] = simd.mul_add_e_f32s(w, x[column], sums[row][column]);
+/// One [`Tile`]. Written out for each number of rows: the sums must be in registers, and arrays of arrays are not
+/// reliably taken apart by the compiler.
+macro_rules! tile {
+    ($name:ident, $rows:literal, $($weights:ident $sums:ident $index:literal),*) => {
+        struct $name;
+
+        impl Tile for $name {
+            const ROWS: usize = $rows;
+
+            #[inline(always)]
+            fn run<S: Simd, const C: usize>(
+                simd: S,
+                weights: &[f32],
+                inputs: &[f32],
+                k: usize,
+                out: &mut [f32],
+                stride: usize,
+            ) {
+                let inputs: [&[f32]; C] = std::array::from_fn(|row| &inputs[row * k..][..k]);
+                let steps = k / (size_of::<S::f32s>() / size_of::<f32>());
+                let heads: [&[S::f32s]; C] =
+                    std::array::from_fn(|row| &S::as_simd_f32s(inputs[row]).0[..steps]);
+                $(
+                    let $weights = &weights[$index * k..][..k];
+                    let mut $sums = [simd.splat_f32s(0.0); C];
+                )*
+                {
+                    $(let $weights = &S::as_simd_f32s($weights).0[..steps];)*
+                    for step in 0..steps {
+                        $(let $weights = $weights[step];)*
+                        for row in 0..C {
+                            let input = heads[row][step];
+                            $($sums[row] = simd.mul_add_e_f32s($weights, input, $sums[row]);)*
+                        }
+                    }
+                }
+                $(
+                    let tail = S::as_simd_f32s($weights).1;
+                    let out_row = &mut out[$index * stride..][..C];
+                    for row in 0..C {
+                        let mut sum = simd.reduce_sum_f32s($sums[row]);
+                        for (weight, input) in tail.iter().zip(S::as_simd_f32s(inputs[row]).1) {
+                            sum += weight * input;
+                        }
+                        out_row[row] = sum;
+                    }
+                )*
             }
         }
-    }
-    let tails_w = weights.map(|row| S::as_simd_f32s(row).1);
-    let tails_x = inputs.map(|row| S::as_simd_f32s(row).1);
-    std::array::from_fn(|row| {
-        std::array::from_fn(|column| {
-            let mut sum = simd.reduce_sum_f32s(sums[row][column]);
-            for (w, x) in tails_w[row].iter().zip(tails_x[column]) {
-                sum += w * x;
-            }
-            sum
-        })
-    })
+    };
 }
+
+tile!(One, 1, w0 s0 0);
+tile!(Three, 3, w0 s0 0, w1 s1 1, w2 s2 2);
+tile!(Four, 4, w0 s0 0, w1 s1 1, w2 s2 2, w3 s3 3);
+tile!(Eight, 8, w0 s0 0, w1 s1 1, w2 s2 2, w3 s3 3, w4 s4 4, w5 s5 5, w6 s6 6, w7 s7 7);
 
 /// The exponential to about one unit in the last place, for arguments below 88; what underflows is zero or nearly so,
 /// and NaN stays NaN.
@@ -186,7 +246,7 @@ fn erf(x: f32) -> f32 {
     let x = x.clamp(-3.95, 3.95);
     let z = x * x;
     let mut p = 2.011_777_3e-6;
-    for factor in [2.875_922e-4, 3.917_012e-3, 5.320_613e-2, 0.194_028_76, 1.128_379] {
+    for factor in [2.875_922e-4, 3.917_012e-3, 5.320_613e-2, 0.194_028_76, std::f32::consts::FRAC_2_SQRT_PI] {
         p = p * z + factor;
     }
     let mut q = 3.783_962_7e-5;
@@ -465,6 +525,38 @@ mod tests {
                     assert!((f64::from(out[row * n + column]) - expected).abs() < 1e-5);
                 }
             }
+        }
+    }
+
+    /// Every instruction set that this machine has, with every number of rows that has a kernel of its own.
+    #[test]
+    fn products_are_right_on_other_instruction_sets() {
+        let (n, k) = (19, 53);
+        let weights = noise(n * k, 2);
+        for rows in 1..=13 {
+            let inputs = noise(rows * k, rows as u32);
+            let check = |out: &[f32]| {
+                for row in 0..rows {
+                    for column in 0..n {
+                        let (input, weight) = (&inputs[row * k..][..k], &weights[column * k..][..k]);
+                        let exact: f64 =
+                            input.iter().zip(weight).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum();
+                        assert!((f64::from(out[column * rows + row]) - exact).abs() < 1e-5);
+                    }
+                }
+            };
+            let mut out = vec![f32::NAN; n * rows];
+            pulp::Scalar::new().vectorize(Products { inputs: &inputs, weights: &weights, k, out: &mut out });
+            check(&out);
+            #[cfg(target_arch = "x86_64")]
+            if let Some(avx2) = pulp::x86::V3::try_new() {
+                out.fill(f32::NAN);
+                avx2.vectorize(Products { inputs: &inputs, weights: &weights, k, out: &mut out });
+                check(&out);
+            }
+            out.fill(f32::NAN);
+            arch().dispatch(Products { inputs: &inputs, weights: &weights, k, out: &mut out });
+            check(&out);
         }
     }
 

@@ -8,7 +8,7 @@ use super::{cpu, floats, floats_mut, on_cpu};
 use crate::model::local::weights::Weights;
 
 /// Up to this many rows the kernel that packs nothing is faster than a packed product.
-const FEW: usize = 48;
+const FEW: usize = 80;
 
 /// `y = x · weightᵀ + bias`.
 #[derive(Clone, Debug)]
@@ -190,7 +190,7 @@ mod tests {
     /// Our kernels against candle's operations, which f64 still takes.
     #[test]
     fn all_forms_agree_with_plain_operations() {
-        for rows in [1, 7, FEW, FEW + 1, 90] {
+        for rows in [1, 7, FEW, FEW + 1, 100] {
             let make = |shape: (usize, usize)| Tensor::rand(-1_f32, 1.0, shape, &Device::Cpu).unwrap();
             let (x, weight, bias, residual) =
                 (make((rows, 40)), make((24, 40)), make((1, 24)).squeeze(0).unwrap(), make((rows, 24)));
