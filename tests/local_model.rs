@@ -1,5 +1,6 @@
 //! The local model as a run uses it, and what it says of folders that are wrong.
 #![cfg(feature = "local")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
