@@ -148,10 +148,10 @@ mod bench {
     }
 
     fn request(tokens: usize, max_new_tokens: usize, row: u32) -> Prepared {
-        let text = ids(tokens, row).iter().map(|id| format!("t{id} ")).collect();
+        let words: Vec<String> = ids(tokens, row).iter().map(|id| format!("t{id}")).collect();
         Prepared {
             key: Digest::of(&row.to_le_bytes()),
-            prompt: Prompt::Raw { text, audio: Vec::new() },
+            prompt: Prompt::Raw { text: words.join(" "), audio: Vec::new() },
             audio: Vec::new(),
             generation: Generation { max_new_tokens, ..Generation::default() },
             seed: 0,

@@ -2,6 +2,11 @@
 //!
 //! Reads `../shared/demo`, which is not part of the repository, and says so where it is absent.
 #![cfg(feature = "local")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking and says why it skips"
+)]
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

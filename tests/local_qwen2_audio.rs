@@ -1,6 +1,7 @@
 //! The local Qwen2-Audio against the reference implementation: transformers 5.24.0 in f32, on a small random checkpoint
 //! in the published layout.
 #![cfg(feature = "local")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -107,7 +107,7 @@ impl AudioEncoder {
             let weight = weights.get(&format!("audio_tower.{name}.weight"))?;
             let (out, inner, taps) = weight.dims3()?;
             let weight = weight.transpose(1, 2)?.reshape((out, taps * inner))?;
-            Linear::new(weight, Some(weights.get(&format!("audio_tower.{name}.bias"))?))
+            Linear::new(&weight, Some(weights.get(&format!("audio_tower.{name}.bias"))?))
         };
         Ok(Self {
             conv1: conv("conv1")?,

@@ -42,11 +42,11 @@ impl ChatTemplate {
         let Some(source) = source else {
             return Err(config::missing(folder, "a chat template"));
         };
-        Self::compile(source, roles).map_err(|problem| LoadError::Malformed { path, problem })
+        Self::compile(&source, roles).map_err(|problem| LoadError::Malformed { path, problem })
     }
 
     /// Compiles a template.
-    pub fn compile(source: String, roles: Vec<(String, String)>) -> Result<Self, String> {
+    pub fn compile(source: &str, roles: Vec<(String, String)>) -> Result<Self, String> {
         let mut environment = Environment::new();
         // As the reference implementation sets Jinja up.
         let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn a_template_that_fails_says_why() {
         let render = |source: &str| {
-            ChatTemplate::compile(source.to_owned(), Vec::new())
+            ChatTemplate::compile(source, Vec::new())
                 .and_then(|template| template.render(&[Message::text(Role::User, "x")]))
         };
         for (source, part) in [
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn roles_print_and_named_templates_are_found() {
         let roles = vec![("eos_token".to_owned(), "<|im_end|>".to_owned())];
-        let template = ChatTemplate::compile("{{ eos_token }}".to_owned(), roles).unwrap();
+        let template = ChatTemplate::compile("{{ eos_token }}", roles).unwrap();
         assert_eq!(template.render(&[]).unwrap(), "<|im_end|>");
         for value in [
             json!({"chat_template": "x"}),

@@ -31,10 +31,13 @@ pub(super) struct Placed {
     pub identity: usize,
 }
 
+/// What stands at a place of a prompt: an id, and for audio which clip and which of its vectors.
+type Symbol = (u32, Option<(usize, usize)>);
+
 impl Sequence {
-    /// What stands at each place: the id, and for audio which clip and which of its vectors.
-    fn symbols(&self) -> Result<Vec<(u32, Option<(usize, usize)>)>> {
-        let mut symbols: Vec<_> = self.ids.iter().map(|&id| (id, None)).collect();
+    /// What stands at each place.
+    fn symbols(&self) -> Result<Vec<Symbol>> {
+        let mut symbols: Vec<Symbol> = self.ids.iter().map(|&id| (id, None)).collect();
         for clip in &self.clips {
             for at in 0..clip.vectors.dim(0)? {
                 if let Some(symbol) = symbols.get_mut(clip.start + at) {

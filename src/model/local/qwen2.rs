@@ -109,7 +109,7 @@ impl Qwen2 {
             .collect::<Result<Vec<_>>>()?;
         let embedding = weights.get("language_model.model.embed_tokens.weight")?;
         let head = if config.tie_word_embeddings {
-            Linear::new(embedding.clone(), None)?
+            Linear::new(&embedding, None)?
         } else {
             Linear::load(weights, "language_model.lm_head")?
         };

@@ -57,7 +57,9 @@ impl Sampler {
         };
         if sampler.has_penalty() {
             sampler.is_seen = vec![false; vocabulary];
-            prompt.iter().for_each(|&id| sampler.see(id));
+            for &id in prompt {
+                sampler.see(id);
+            }
         }
         Ok(sampler)
     }
@@ -179,7 +181,7 @@ mod tests {
     }
 
     fn drawn(temperature: f64, top_k: usize, top_p: f64) -> Generation {
-        Generation { temperature, top_k, top_p, ..Generation::default() }
+        Generation { temperature, top_p, top_k, ..Generation::default() }
     }
 
     #[test]

@@ -41,7 +41,7 @@ const SMALL_FILES: [&str; 8] = [
     "tokenizer_config.json",
     "chat_template.json",
     "chat_template.jinja",
-    "model.safetensors.index.json",
+    INDEX,
 ];
 
 /// One tensor as a header describes it.
@@ -259,12 +259,14 @@ fn published_name(disk_name: &str) -> String {
     }
 }
 
+/// The file that says which tensor is in which shard.
+const INDEX: &str = "model.safetensors.index.json";
+
 /// The weights files of a folder, in order.
 fn shard_names(folder: &Path) -> Result<Vec<String>, LoadError> {
     if folder.join("model.safetensors").exists() {
         return Ok(vec!["model.safetensors".to_owned()]);
     }
-    const INDEX: &str = "model.safetensors.index.json";
     if !folder.join(INDEX).exists() {
         let remedy = if folder.join("pytorch_model.bin").exists()
             || folder.join("pytorch_model.bin.index.json").exists()
@@ -401,7 +403,12 @@ fn sample_blocks(shard: &Shard) -> std::io::Result<Vec<Vec<u8>>> {
     let places: Vec<(u64, u64)> = if data <= BLOCKS * BLOCK {
         vec![(0, data)]
     } else {
-        (0..BLOCKS).map(|block| ((data - BLOCK) * block / (BLOCKS - 1), BLOCK)).collect()
+        (0..BLOCKS)
+            .map(|block| {
+                let offset = u128::from(data - BLOCK) * u128::from(block) / u128::from(BLOCKS - 1);
+                (offset as u64, BLOCK)
+            })
+            .collect()
     };
     let mut blocks = Vec::with_capacity(places.len());
     for (offset, length) in places {

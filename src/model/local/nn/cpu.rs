@@ -3,163 +3,22 @@
 //! Each output value is summed in an order that depends on the inner size alone, never on how many rows are computed
 //! together, so a row's result does not depend on its batch. This module must not know tensors.
 
+#![expect(
+    clippy::inline_always,
+    reason = "kernels must be compiled into the function that has the instruction set"
+)]
+
 use std::sync::OnceLock;
 
-use pulp::{Arch, Simd, WithSimd};
+use pulp::Arch;
 use rayon::prelude::*;
 
+use super::products::Products;
+
 /// The instruction set, found once.
-fn arch() -> Arch {
+pub(super) fn arch() -> Arch {
     static ARCH: OnceLock<Arch> = OnceLock::new();
     *ARCH.get_or_init(Arch::new)
-}
-
-/// `out[row][n] = inputs[row] · weights[n]`, plus `bias[n]`: a product for few rows, which reads the weights once
-/// and packs nothing. `inputs` is (rows, k), `weights` (n, k), `out` (rows, n).
-pub(super) fn few_rows(inputs: &[f32], weights: &[f32], k: usize, bias: Option<&[f32]>, out: &mut [f32]) {
-    if k == 0 || out.is_empty() || inputs.len() < k {
-        return out.fill(0.0);
-    }
-    let rows = inputs.len() / k;
-    let n = weights.len() / k;
-    let tasks = rayon::current_num_threads() * 4;
-    let chunk = n.div_ceil(tasks).next_multiple_of(4).max((1 << 15) / (k * rows)).max(4);
-    if rows == 1 {
-        out.par_chunks_mut(chunk).zip(weights.par_chunks(chunk * k)).for_each(|(out, weights)| {
-            arch().dispatch(Products { inputs, weights, k, out });
-        });
-        if let Some(bias) = bias {
-            out.iter_mut().zip(bias).for_each(|(out, bias)| *out += bias);
-        }
-        return;
-    }
-    // Computed with the rows innermost, so that each task writes one piece, then turned.
-    let mut turned = vec![0.0; n * rows];
-    turned.par_chunks_mut(chunk * rows).zip(weights.par_chunks(chunk * k)).for_each(|(out, weights)| {
-        arch().dispatch(Products { inputs, weights, k, out });
-    });
-    out.par_chunks_mut(n).enumerate().for_each(|(row, out)| {
-        let values = turned.iter().skip(row).step_by(rows);
-        match bias {
-            None => out.iter_mut().zip(values).for_each(|(out, value)| *out = *value),
-            Some(bias) => {
-                out.iter_mut().zip(values).zip(bias).for_each(|((out, value), bias)| *out = value + bias);
-            }
-        }
-    });
-}
-
-/// `out[n][row] = inputs[row] · weights[n]` in one task.
-struct Products<'a> {
-    inputs: &'a [f32],
-    weights: &'a [f32],
-    k: usize,
-    out: &'a mut [f32],
-}
-
-impl WithSimd for Products<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        // As many sums at once as there are registers for.
-        if size_of::<S::f32s>() == 32 {
-            self.tiles::<S, 3, 4>(simd);
-        } else {
-            self.tiles::<S, 4, 6>(simd);
-        }
-    }
-}
-
-impl Products<'_> {
-    #[inline(always)]
-    fn tiles<S: Simd, const R: usize, const C: usize>(self, simd: S) {
-        let Self { inputs, weights, k, out } = self;
-        let rows = inputs.len() / k;
-        let blocks = weights.chunks_exact(k * R);
-        let rest = blocks.remainder();
-        let mut outs = out.chunks_mut(rows * R);
-        for (weights, out) in blocks.zip(&mut outs) {
-            row_of_tiles::<S, R, C>(simd, weights, inputs, k, out);
-        }
-        if let Some(out) = outs.next() {
-            for (weights, out) in rest.chunks_exact(k).zip(out.chunks_mut(rows)) {
-                row_of_tiles::<S, 1, C>(simd, weights, inputs, k, out);
-            }
-        }
-    }
-}
-
-/// `R` weight rows against all inputs; `out` is (`R`, rows).
-#[inline(always)]
-fn row_of_tiles<S: Simd, const R: usize, const C: usize>(
-    simd: S,
-    weights: &[f32],
-    inputs: &[f32],
-    k: usize,
-    out: &mut [f32],
-) {
-    let rows = inputs.len() / k;
-    let blocks = inputs.chunks_exact(k * C);
-    let rest = blocks.remainder();
-    let mut row = 0;
-    for inputs in blocks {
-        store(tile::<S, R, C>(simd, weights, inputs, k), out, rows, row);
-        row += C;
-    }
-    match rest.len() / k {
-        0 => {}
-        1 => store(tile::<S, R, 1>(simd, weights, rest, k), out, rows, row),
-        2 => store(tile::<S, R, 2>(simd, weights, rest, k), out, rows, row),
-        3 => store(tile::<S, R, 3>(simd, weights, rest, k), out, rows, row),
-        4 => store(tile::<S, R, 4>(simd, weights, rest, k), out, rows, row),
-        _ => store(tile::<S, R, 5>(simd, weights, rest, k), out, rows, row),
-    }
-}
-
-#[inline(always)]
-fn store<const R: usize, const C: usize>(sums: [[f32; C]; R], out: &mut [f32], rows: usize, row: usize) {
-    for (sums, out) in sums.iter().zip(out.chunks_mut(rows)) {
-        out[row..row + C].copy_from_slice(sums);
-    }
-}
-
-/// The `R` × `C` dot products of weight rows and input rows of length `k`.
-#[inline(always)]
-fn tile<S: Simd, const R: usize, const C: usize>(
-    simd: S,
-    weights: &[f32],
-    inputs: &[f32],
-    k: usize,
-) -> [[f32; C]; R] {
-    let weights: [&[f32]; R] = std::array::from_fn(|row| &weights[row * k..][..k]);
-    let inputs: [&[f32]; C] = std::array::from_fn(|row| &inputs[row * k..][..k]);
-    let heads_w = weights.map(|row| S::as_simd_f32s(row).0);
-    let heads_x = inputs.map(|row| S::as_simd_f32s(row).0);
-    let steps = heads_w[0].len();
-    let heads_w = heads_w.map(|row| &row[..steps]);
-    let heads_x = heads_x.map(|row| &row[..steps]);
-    let mut sums = [[simd.splat_f32s(0.0); C]; R];
-    for step in 0..steps {
-        let x: [S::f32s; C] = std::array::from_fn(|row| heads_x[row][step]);
-        for row in 0..R {
-            let w = heads_w[row][step];
-            for column in 0..C {
-                sums[row][column] = simd.mul_add_e_f32s(w, x[column], sums[row][column]);
-            }
-        }
-    }
-    let tails_w = weights.map(|row| S::as_simd_f32s(row).1);
-    let tails_x = inputs.map(|row| S::as_simd_f32s(row).1);
-    std::array::from_fn(|row| {
-        std::array::from_fn(|column| {
-            let mut sum = simd.reduce_sum_f32s(sums[row][column]);
-            for (w, x) in tails_w[row].iter().zip(tails_x[column]) {
-                sum += w * x;
-            }
-            sum
-        })
-    })
 }
 
 /// The exponential to about one unit in the last place, for arguments below 88; what underflows is zero or nearly so,
@@ -186,7 +45,7 @@ fn erf(x: f32) -> f32 {
     let x = x.clamp(-3.95, 3.95);
     let z = x * x;
     let mut p = 2.011_777_3e-6;
-    for factor in [2.875_922e-4, 3.917_012e-3, 5.320_613e-2, 0.194_028_76, 1.128_379] {
+    for factor in [2.875_922e-4, 3.917_012e-3, 5.320_613e-2, 0.194_028_76, std::f32::consts::FRAC_2_SQRT_PI] {
         p = p * z + factor;
     }
     let mut q = 3.783_962_7e-5;
@@ -431,11 +290,11 @@ fn dot(x: &[f32], y: &[f32]) -> f32 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     /// Numbers between -1 and 1 that look random.
-    fn noise(count: usize, seed: u32) -> Vec<f32> {
+    pub(in super::super) fn noise(count: usize, seed: u32) -> Vec<f32> {
         let mut state = seed.wrapping_mul(747_796_405).wrapping_add(1);
         (0..count)
             .map(|_| {
@@ -443,29 +302,6 @@ mod tests {
                 (state >> 8) as f32 / (1 << 23) as f32 - 1.0
             })
             .collect()
-    }
-
-    #[test]
-    fn products_of_few_rows_are_right_and_do_not_depend_on_the_batch() {
-        for (rows, n, k) in
-            [(1, 1, 1), (1, 5, 17), (2, 9, 64), (5, 7, 33), (6, 8, 16), (13, 130, 96), (7, 3, 5)]
-        {
-            let (inputs, weights, bias) = (noise(rows * k, 1), noise(n * k, 2), noise(n, 3));
-            let mut out = vec![f32::NAN; rows * n];
-            few_rows(&inputs, &weights, k, Some(&bias), &mut out);
-            for row in 0..rows {
-                let mut alone = vec![f32::NAN; n];
-                few_rows(&inputs[row * k..][..k], &weights, k, Some(&bias), &mut alone);
-                assert_eq!(&out[row * n..][..n], &alone[..]);
-                for column in 0..n {
-                    let expected: f64 = (0..k)
-                        .map(|i| f64::from(inputs[row * k + i]) * f64::from(weights[column * k + i]))
-                        .sum::<f64>()
-                        + f64::from(bias[column]);
-                    assert!((f64::from(out[row * n + column]) - expected).abs() < 1e-5);
-                }
-            }
-        }
     }
 
     #[test]

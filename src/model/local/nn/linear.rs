@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use candle_core::{CpuStorage, CustomOp2, InplaceOp1, InplaceOp2, Layout, Result, Shape, Tensor};
 
-use super::{cpu, floats, floats_mut, on_cpu};
+use super::{cpu, floats, floats_mut, on_cpu, products};
 use crate::model::local::weights::Weights;
 
 /// Up to this many rows the kernel that packs nothing is faster than a packed product.
-const FEW: usize = 48;
+const FEW: usize = 80;
 
 /// `y = x · weightᵀ + bias`.
 #[derive(Clone, Debug)]
@@ -21,7 +21,7 @@ pub(crate) struct Linear {
 
 impl Linear {
     /// A layer from its weight (out, in) and bias (out).
-    pub(crate) fn new(weight: Tensor, bias: Option<Tensor>) -> Result<Self> {
+    pub(crate) fn new(weight: &Tensor, bias: Option<Tensor>) -> Result<Self> {
         let weight = weight.contiguous()?;
         let host_bias = match &bias {
             Some(bias) if on_cpu(bias) => Some(bias.to_vec1::<f32>()?.into()),
@@ -32,7 +32,7 @@ impl Linear {
 
     /// The layer `name` of a checkpoint; a bias that is not there is none.
     pub(crate) fn load(weights: &Weights, name: &str) -> Result<Self> {
-        Self::new(weights.get(&format!("{name}.weight"))?, weights.find(&format!("{name}.bias"))?)
+        Self::new(&weights.get(&format!("{name}.weight"))?, weights.find(&format!("{name}.bias"))?)
     }
 
     /// Several layers with the same input as one; a bias that one of them lacks is zero.
@@ -51,7 +51,7 @@ impl Linear {
             parts.push(part);
         }
         let bias = if any { Some(Tensor::cat(&biases, 0)?) } else { None };
-        Self::new(Tensor::cat(&parts, 0)?, bias)
+        Self::new(&Tensor::cat(&parts, 0)?, bias)
     }
 
     /// (rows, in) to (rows, out).
@@ -130,7 +130,7 @@ impl CustomOp2 for FewRows {
             candle_core::bail!("a layer for {inner} values got {k}");
         }
         let mut out = vec![0.0; rows * n];
-        cpu::few_rows(
+        products::few_rows(
             floats(x, x_layout)?,
             floats(weight, weight_layout)?,
             k,
@@ -190,13 +190,13 @@ mod tests {
     /// Our kernels against candle's operations, which f64 still takes.
     #[test]
     fn all_forms_agree_with_plain_operations() {
-        for rows in [1, 7, FEW, FEW + 1, 90] {
+        for rows in [1, 7, FEW, FEW + 1, 100] {
             let make = |shape: (usize, usize)| Tensor::rand(-1_f32, 1.0, shape, &Device::Cpu).unwrap();
             let (x, weight, bias, residual) =
                 (make((rows, 40)), make((24, 40)), make((1, 24)).squeeze(0).unwrap(), make((rows, 24)));
             let wide = |t: &Tensor| t.to_dtype(DType::F64).unwrap();
-            let ours = Linear::new(weight.clone(), Some(bias.clone())).unwrap();
-            let plain = Linear::new(wide(&weight), Some(wide(&bias))).unwrap();
+            let ours = Linear::new(&weight, Some(bias.clone())).unwrap();
+            let plain = Linear::new(&wide(&weight), Some(wide(&bias))).unwrap();
             for (ours, plain) in [
                 (ours.forward(&x), plain.forward(&wide(&x))),
                 (ours.forward_gelu(&x), plain.forward_gelu(&wide(&x))),

@@ -5,6 +5,7 @@ pub(super) mod cache;
 mod cpu;
 pub(super) mod linear;
 pub(super) mod norm;
+mod products;
 pub(super) mod rope;
 
 use candle_core::{CpuStorage, CustomOp1, DType, Layout, Result, Shape, Tensor};

@@ -13,7 +13,7 @@ pub(crate) struct LayerNorm {
 }
 
 impl LayerNorm {
-    /// PyTorch's default.
+    /// The default of `torch.nn.LayerNorm`.
     const EPSILON: f32 = 1e-5;
 
     pub(crate) fn load(weights: &Weights, name: &str) -> Result<Self> {
