@@ -1,5 +1,8 @@
 //! What tests share: the fixtures' folder and a reader of their arrays.
 
+#[path = "../../../tests/support/flac_writer.rs"]
+pub(super) mod flac_writer;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -37,4 +40,24 @@ pub(super) fn arrays(name: &str) -> BTreeMap<String, (Vec<usize>, Vec<f32>)> {
             (name, (list(&entry["shape"]), values))
         })
         .collect()
+}
+
+/// A plain WAV file of integer samples.
+pub(super) fn wav_of(channels: &[Vec<i32>], bits: u16, rate: u32) -> Vec<u8> {
+    let spec = hound::WavSpec {
+        channels: channels.len() as u16,
+        sample_rate: rate,
+        bits_per_sample: bits,
+        sample_format: hound::SampleFormat::Int,
+    };
+    let mut file = std::io::Cursor::new(Vec::new());
+    // hound would write the extensible header for 24 bits and more than two channels; so do other tools.
+    let mut writer = hound::WavWriter::new(&mut file, spec).unwrap();
+    for frame in 0..channels[0].len() {
+        for channel in channels {
+            writer.write_sample(channel[frame]).unwrap();
+        }
+    }
+    writer.finalize().unwrap();
+    file.into_inner()
 }

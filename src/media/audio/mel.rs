@@ -8,11 +8,14 @@
 //!
 //! It takes samples and gives numbers: it must not know files, windows or models.
 
-use std::f64::consts::{LOG10_2, PI, SQRT_2};
+#![expect(clippy::inline_always, reason = "vector instructions reach only what is inlined")]
+
+use std::f64::consts::{LN_10, LOG10_2, PI, SQRT_2};
 use std::ops::Range;
 use std::sync::Arc;
 use std::thread;
 
+use realfft::num_complex::Complex;
 use realfft::{RealFftPlanner, RealToComplex};
 use thiserror::Error;
 
@@ -156,7 +159,7 @@ impl MelExtractor {
                 self.frame(samples, frame, &mut input);
                 // Lengths are those of the plan, so this cannot fail.
                 if self.fft.process_with_scratch(&mut input, &mut spectrum, &mut scratch).is_err() {
-                    spectrum.fill(Default::default());
+                    spectrum.fill(Complex::default());
                 }
                 for (power, value) in powers.iter_mut().zip(&spectrum) {
                     power[lane] = value.re * value.re + value.im * value.im;
@@ -170,11 +173,16 @@ impl MelExtractor {
                         *sum += power * weight;
                     }
                 }
-                let logs = log10(sums.map(|sum| if sum > SILENCE { sum } else { SILENCE }));
+                for sum in &mut sums {
+                    *sum = if *sum > SILENCE { *sum } else { SILENCE };
+                }
+                let logs = log10(sums);
                 for (high, log) in highest[..real_lanes].iter_mut().zip(&logs) {
                     *high = if *log > *high { *log } else { *high };
                 }
-                row[block * LANES..][..LANES].copy_from_slice(&logs.map(|log| log as f32));
+                for (value, log) in row[block * LANES..][..LANES].iter_mut().zip(&logs) {
+                    *value = *log as f32;
+                }
             }
         }
         part.highest = highest.into_iter().fold(f64::NEG_INFINITY, f64::max);
@@ -221,7 +229,9 @@ fn log10(values: [f64; LANES]) -> [f64; LANES] {
     const MANTISSA: u64 = (1 << 52) - 1;
     // 2^52: its last 52 bits hold an integer, which is how integers become floats without a conversion.
     const INTEGERS: f64 = 4_503_599_627_370_496.0;
-    values.map(|value| {
+    // A loop and not `map`, whose closure would be compiled without the vector instructions.
+    let mut logs = values;
+    for value in &mut logs {
         let bits = value.to_bits();
         let exponent = f64::from_bits(INTEGERS.to_bits() | (bits >> 52)) - (INTEGERS + EXPONENT_BIAS as f64);
         let mantissa = f64::from_bits((bits & MANTISSA) | (EXPONENT_BIAS << 52));
@@ -234,8 +244,9 @@ fn log10(values: [f64; LANES]) -> [f64; LANES] {
         let series = 1.0
             + t * (1.0 / 3.0
                 + t * (1.0 / 5.0 + t * (1.0 / 7.0 + t * (1.0 / 9.0 + t * (1.0 / 11.0 + t / 13.0)))));
-        exponent * LOG10_2 + 2.0 / std::f64::consts::LN_10 * s * series
-    })
+        *value = exponent * LOG10_2 + 2.0 / LN_10 * s * series;
+    }
+    logs
 }
 
 /// The Slaney-scale, Slaney-normalised triangular filters from 0 Hz to 8 kHz.

@@ -181,9 +181,9 @@ impl Held<'_> {
         let count = frames.end - frames.start;
         let too_large = || AudioError::TooLarge(count);
         let length = usize::try_from(count).map_err(|_| too_large())?;
-        let mut mono = Vec::new();
-        mono.try_reserve_exact(length).map_err(|_| too_large())?;
-        mono.resize(length, 0.0);
+        // Asked for first, since there is no fallible way to get memory that is zero already.
+        Vec::<f32>::new().try_reserve_exact(length).map_err(|_| too_large())?;
+        let mut mono = vec![0.0; length];
 
         let threads = thread::available_parallelism().map_or(1, |threads| threads.get().min(4)) as u64;
         let chunk = count.div_ceil(threads).max(FRAMES_A_THREAD);

@@ -9,7 +9,7 @@ use thiserror::Error;
 
 /// Bytes that are looked at.
 const HEAD: usize = 512;
-/// Length of an ID3v2 header.
+/// Length of an `ID3v2` header.
 const ID3_HEADER: u64 = 10;
 
 /// A container that is read, and where in the file it begins.

@@ -5,6 +5,8 @@
 //! (hound), padded odd chunks (hound loses its place), a `data` chunk before `fmt ` (both), 65535 channels
 //! (symphonia overflows), RF64 (both). It knows where samples lie, and turns their bytes into mono.
 
+#![expect(clippy::inline_always, reason = "vector instructions reach only what is inlined")]
+
 use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
 
@@ -143,7 +145,7 @@ fn is_unknown(size: u64, frame_bytes: u64, riff_size: u64, length: u64) -> bool 
 /// writers forget.
 fn after_chunk<R: Read + Seek>(reader: &mut R, body: u64, size: u64) -> Result<u64, AudioError> {
     let end = body.saturating_add(size);
-    if size % 2 == 0 {
+    if size.is_multiple_of(2) {
         return Ok(end);
     }
     let next = read_at(reader, end, 5)?;
@@ -229,15 +231,14 @@ impl Data {
 
     /// Turns the bytes of some frames into mono, one sample a frame.
     pub(super) fn mono(&self, bytes: &[u8], into: &mut [f32]) {
+        const FULL: f32 = 2_147_483_648.0;
         pulp::Arch::new().dispatch(|| match self.encoding {
             Encoding::U8 => self.mix(bytes, into, |[byte]| (f32::from(byte) - 128.0) / 128.0),
             Encoding::I16 => self.mix(bytes, into, |bytes| f32::from(i16::from_le_bytes(bytes)) / 32_768.0),
-            Encoding::I24 => self.mix(bytes, into, |[low, middle, high]| {
-                i32::from_le_bytes([0, low, middle, high]) as f32 / 2_147_483_648.0
-            }),
-            Encoding::I32 => {
-                self.mix(bytes, into, |bytes| i32::from_le_bytes(bytes) as f32 / 2_147_483_648.0)
+            Encoding::I24 => {
+                self.mix(bytes, into, |[a, b, c]| i32::from_le_bytes([0, a, b, c]) as f32 / FULL);
             }
+            Encoding::I32 => self.mix(bytes, into, |bytes| i32::from_le_bytes(bytes) as f32 / FULL),
             Encoding::F32 => self.mix(bytes, into, f32::from_le_bytes),
             Encoding::F64 => self.mix(bytes, into, |bytes| f64::from_le_bytes(bytes) as f32),
         });
@@ -252,7 +253,7 @@ impl Data {
             2 => into
                 .iter_mut()
                 .zip(samples.as_chunks::<2>().0)
-                .for_each(|(mono, [left, right])| *mono = (sample(*left) + sample(*right)) / 2.0),
+                .for_each(|(mono, [left, right])| *mono = (sample(*left) + sample(*right)) * 0.5),
             channels => {
                 let frames = samples.chunks_exact(usize::from(channels));
                 for (mono, frame) in into.iter_mut().zip(frames) {

@@ -8,6 +8,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
 
 use super::AudioError;
+use super::checksum::crc8;
 
 /// The most bytes of a frame header.
 const MAX_HEADER: usize = 16;
@@ -37,6 +38,13 @@ pub(super) struct Found {
     pub(super) samples: u32,
     /// Whether frames are numbered, and not their samples.
     pub(super) is_fixed: bool,
+}
+
+impl Found {
+    /// The first sample of the frame after it.
+    pub(super) fn end(&self) -> u64 {
+        self.first.saturating_add(u64::from(self.samples))
+    }
 }
 
 impl Frames {
@@ -90,13 +98,17 @@ impl Frames {
             // A header may begin in the last bytes of one probe and end in the next.
             let probe = read(reader, place, u64::MAX, PROBE + MAX_HEADER)?;
             let count = PROBE.min((bytes.end - place) as usize).min(probe.len());
-            for (i, pair) in probe.windows(2).take(count).enumerate() {
-                if pair[0] == 0xff && pair[1] & 0xfe == 0xf8 {
-                    let found = self.parse(&probe[i..], place + i as u64);
-                    if let Some(found) = found.filter(|found| samples.contains(&found.first)) {
-                        return Ok(Some(found));
-                    }
+            let mut i = 0;
+            while let Some(offset) = probe.get(i..).and_then(sync) {
+                i += offset;
+                if i >= count {
+                    break;
                 }
+                let found = self.parse(probe.get(i..).unwrap_or_default(), place + i as u64);
+                if let Some(found) = found.filter(|found| samples.contains(&found.first)) {
+                    return Ok(Some(found));
+                }
+                i += 1;
             }
             if count == 0 {
                 break;
@@ -107,7 +119,7 @@ impl Frames {
     }
 
     /// Reads the frame header that `bytes` begin with, if they do and it is one of this stream.
-    fn parse(&self, bytes: &[u8], place: u64) -> Option<Found> {
+    pub(super) fn parse(&self, bytes: &[u8], place: u64) -> Option<Found> {
         let [sync, kind, sizes, layout, ..] = *bytes else { return None };
         if sync != 0xff || kind & 0xfe != 0xf8 || layout & 1 != 0 {
             return None;
@@ -162,7 +174,7 @@ impl Frames {
             14 => field(2)? * 10,
             _ => return None,
         };
-        if rate != self.rate || *bytes.get(length)? != checksum(bytes.get(..length)?) {
+        if rate != self.rate || *bytes.get(length)? != crc8(bytes.get(..length)?) {
             return None;
         }
         let first = if is_fixed { number.checked_mul(u64::from(self.stride))? } else { number };
@@ -197,9 +209,24 @@ fn coded_number(bytes: &[u8]) -> Option<(u64, usize)> {
     Some((number, length))
 }
 
-/// CRC-8 with the polynomial x^8 + x^2 + x + 1.
-fn checksum(bytes: &[u8]) -> u8 {
-    bytes.iter().fold(0, |crc, byte| {
-        (0..8).fold(crc ^ byte, |crc, _| if crc & 0x80 == 0 { crc << 1 } else { crc << 1 ^ 0x07 })
-    })
+#[expect(clippy::needless_bitwise_bool, reason = "a lazy operator keeps the loop from being vectorised")]
+/// Where the next synchronisation code is, the 15 bits that a frame header begins with.
+pub(super) fn sync(bytes: &[u8]) -> Option<usize> {
+    const STRIDE: usize = 32;
+    let mut place = 0;
+    loop {
+        // Most stretches have no such byte: they are passed over whole, which compiles to vector instructions.
+        let stretch = bytes.get(place..place + STRIDE);
+        if stretch.is_some_and(|stretch| stretch.iter().fold(true, |none, byte| none & (*byte != 0xff))) {
+            place += STRIDE;
+            continue;
+        }
+        let rest = bytes.get(place..)?;
+        let found = rest.windows(2).take(STRIDE).position(|pair| pair[0] == 0xff && pair[1] & 0xfe == 0xf8);
+        match found {
+            Some(offset) => return Some(place + offset),
+            None if rest.len() <= STRIDE => return None,
+            None => place += STRIDE,
+        }
+    }
 }

@@ -1,24 +1,23 @@
 //! FLAC: symphonia decodes, this finds.
 //!
-//! symphonia's decoder is the product's, its demuxer is used on one stretch of frames at a time. The rest is
-//! ours, because the demuxer alone drops damaged frames silently, fails to seek near the end of a file (its
-//! search reads into the last frame and finds no next header), and allocates what a picture block claims. So
-//! metadata blocks are skipped unread, frames are found by their headers ([`frame`]), and every decoded frame
-//! must follow on the one before: what is missing is an error.
+//! symphonia's decoder turns a frame into samples. Which bytes are a frame is our own work, because its demuxer
+//! drops damaged frames silently, fails to seek near the end of a file (its search reads into the last frame and
+//! finds no next header), and allocates what a picture block claims. So metadata blocks are skipped unread,
+//! frames are found by their headers ([`frame`]), each must have its checksum and follow on the one before, and
+//! what is missing is an error.
 
+mod checksum;
 mod frame;
 
 use std::io::{Cursor, Read, Seek, SeekFrom};
 use std::ops::Range;
 
 use symphonia::core::audio::{Audio, GenericAudioBufferRef};
-use symphonia::core::codecs::audio::AudioDecoder;
-use symphonia::core::codecs::audio::AudioDecoderOptions;
-use symphonia::core::errors::Error as SymphoniaError;
-use symphonia::core::formats::{FormatOptions, FormatReader};
-use symphonia::core::io::{MediaSource, MediaSourceStream};
+use symphonia::core::codecs::audio::well_known::CODEC_ID_FLAC;
+use symphonia::core::codecs::audio::{AudioCodecParameters, AudioDecoder, AudioDecoderOptions};
+use symphonia::core::packet::PacketRef;
+use symphonia::core::units::{Duration, Timestamp};
 use symphonia::default::codecs::FlacDecoder;
-use symphonia::default::formats::FlacReader;
 
 use super::error::AudioError;
 use crate::types::AudioSource;
@@ -40,8 +39,8 @@ pub(super) struct Stream {
     body: Range<u64>,
     frames: Frames,
     total: u64,
-    /// The start of a stream of these frames, as symphonia wants it.
-    preamble: Vec<u8>,
+    /// The STREAMINFO that symphonia is given.
+    info: [u8; STREAM_INFO],
 }
 
 fn bad(reason: impl Into<String>) -> AudioError {
@@ -62,7 +61,8 @@ pub(super) fn header<R: Read + Seek>(
         reader.seek(SeekFrom::Start(place))?;
         read_exact(reader, &mut block)?;
         let [kind, a, b, c] = block;
-        if kind & 0x7f == 0 && info.is_none() {
+        let block_type = kind & 0x7f;
+        if block_type == 0 && info.is_none() {
             let mut bytes = [0; STREAM_INFO];
             read_exact(reader, &mut bytes)?;
             info = Some(bytes);
@@ -89,12 +89,6 @@ pub(super) fn header<R: Read + Seek>(
     let body = place..without_tag(reader, length)?.max(place);
     let mut frames = Frames { rate, channels, bits, stride: 0 };
     let first = match frames.at(reader, &body)? {
-        Some(first) if first.first != 0 => {
-            return Err(bad(format!(
-                "its sound begins with sample {} instead of 0: it is part of a longer file",
-                first.first
-            )));
-        }
         Some(first) => first,
         None if body.is_empty() && declared == 0 => return Err(AudioError::NoSamples),
         None if body.is_empty() => return Err(AudioError::Truncated { found: 0, declared }),
@@ -103,8 +97,14 @@ pub(super) fn header<R: Read + Seek>(
     if first.is_fixed {
         frames.stride = first.samples;
     }
+    let start = frames.at(reader, &body)?.map_or(0, |first| first.first);
+    if start != 0 {
+        return Err(bad(format!(
+            "its sound begins with sample {start} instead of 0: it is part of a longer file"
+        )));
+    }
     let last = frames.find(reader, &body, u64::MAX)?;
-    let found = last.first.saturating_add(u64::from(last.samples));
+    let found = last.end();
     if found < declared {
         return Err(AudioError::Truncated { found, declared });
     }
@@ -117,8 +117,7 @@ pub(super) fn header<R: Read + Seek>(
         return Err(bad("it is too short for the samples that it numbers: it is damaged; encode it again"));
     }
     let source = AudioSource { format: "flac".to_owned(), rate, channels, bits, frames: found };
-    let preamble = preamble(&info, &first);
-    Ok((source, Stream { body, frames, total: found, preamble }))
+    Ok((source, Stream { body, frames, total: found, info: for_decoder(info) }))
 }
 
 fn read_exact<R: Read>(reader: &mut R, into: &mut [u8]) -> Result<(), AudioError> {
@@ -128,7 +127,7 @@ fn read_exact<R: Read>(reader: &mut R, into: &mut [u8]) -> Result<(), AudioError
     })
 }
 
-/// The end of the frames: an ID3v1 tag after them would count as a damaged last frame.
+/// The end of the frames: an `ID3v1` tag after them would count as a damaged last frame.
 fn without_tag<R: Read + Seek>(reader: &mut R, length: u64) -> Result<u64, AudioError> {
     const TAG: u64 = 128;
     let Some(start) = length.checked_sub(TAG) else { return Ok(length) };
@@ -138,24 +137,15 @@ fn without_tag<R: Read + Seek>(reader: &mut R, length: u64) -> Result<u64, Audio
     Ok(if &name == b"TAG" { start } else { length })
 }
 
-/// Marker and STREAMINFO for symphonia. Sizes of blocks are made to agree with the numbering of frames, by which
-/// it judges them; sizes of frames, total and MD5 are left out, since only a stretch of the stream follows.
-fn preamble(info: &[u8; STREAM_INFO], first: &Found) -> Vec<u8> {
-    let (least, most) = if first.is_fixed {
-        let block = first.samples.clamp(16, MAX_BLOCK) as u16;
-        (block, block)
-    } else {
-        (16, MAX_BLOCK as u16)
-    };
-    let mut bytes = b"fLaC\x80\0\0\x22".to_vec();
-    bytes.extend(least.to_be_bytes());
-    bytes.extend(most.to_be_bytes());
-    bytes.extend([0; 6]);
-    // Rate, channels and bits; the last four bits begin the total.
-    bytes.extend(&info[10..13]);
-    bytes.push(info[13] & 0xf0);
-    bytes.extend([0; 20]);
-    bytes
+/// STREAMINFO for symphonia. Rate, channels and bits have been checked; the sizes of blocks are only allowed to be
+/// what they can be at all, since every frame says its own, and what is left is not for a part of a stream.
+fn for_decoder(mut info: [u8; STREAM_INFO]) -> [u8; STREAM_INFO] {
+    info[..2].copy_from_slice(&16_u16.to_be_bytes());
+    info[2..4].copy_from_slice(&(MAX_BLOCK as u16).to_be_bytes());
+    info[4..10].fill(0);
+    info[13] &= 0xf0;
+    info[14..].fill(0);
+    info
 }
 
 /// Frames of a stream in memory: all of them, or those of a window.
@@ -201,57 +191,75 @@ impl Stream {
 impl Stretch<'_> {
     /// Decodes the samples from `start` on, and mixes them to mono.
     pub(super) fn mono(&self, start: u64, into: &mut [f32]) -> Result<(), AudioError> {
-        let body = 0..self.bytes.len() as u64;
-        let place = self.stream.frames.find(&mut Cursor::new(self.bytes), &body, start)?.place;
-        let bytes = self.bytes.get(place as usize..).unwrap_or_default();
-        let source = Spliced { parts: [&self.stream.preamble, bytes], position: 0 };
-        let source = MediaSourceStream::new(Box::new(source), Default::default());
-        let mut reader = FlacReader::try_new(source, FormatOptions::default()).map_err(damaged)?;
-        let params = reader
-            .tracks()
-            .first()
-            .and_then(|track| track.codec_params.as_ref()?.audio().cloned())
-            .ok_or_else(|| bad("it has no sound"))?;
-        let mut decoder = FlacDecoder::try_new(&params, &AudioDecoderOptions::default()).map_err(damaged)?;
+        let Stream { frames, total, info, .. } = self.stream;
+        let mut params = AudioCodecParameters::new();
+        params.for_codec(CODEC_ID_FLAC).with_extra_data(info.as_slice().into());
+        let mut decoder = FlacDecoder::try_new(&params, &AudioDecoderOptions::default())
+            .map_err(|error| bad(format!("its header is damaged ({error}): fetch or encode it again")))?;
 
-        let end = start + into.len() as u64;
-        let (mut next, mut done) = (None, start);
-        while done < end {
-            let Some(packet) = reader.next_packet().map_err(damaged)? else {
-                return Err(AudioError::Truncated { found: done, declared: self.stream.total });
-            };
-            let first = u64::try_from(packet.pts.get()).unwrap_or(u64::MAX);
-            if next.map_or(first > done, |next| first != next) {
-                let lost = next.unwrap_or(done);
-                return Err(bad(format!(
-                    "it is damaged at sample {lost} of {}: fetch or encode it again",
-                    self.stream.total
-                )));
-            }
-            let decoded = decoder.decode(&packet).map_err(|error| {
-                bad(format!("it is damaged at sample {first} ({error}): fetch or encode it again"))
-            })?;
-            let GenericAudioBufferRef::S32(decoded) = decoded else {
-                return Err(bad("it has samples of an unknown kind"));
-            };
-            let skipped = usize::try_from(done.saturating_sub(first)).unwrap_or(usize::MAX);
-            let planes: Vec<&[i32]> = decoded.iter_planes().collect();
-            let planes: Vec<&[i32]> =
-                planes.iter().map(|plane| plane.get(skipped..).unwrap_or_default()).collect();
-            let space = into.get_mut((done - start) as usize..).unwrap_or_default();
-            done += mix(&planes, space) as u64;
-            next = Some(first + decoded.frames() as u64);
+        let body = 0..self.bytes.len() as u64;
+        let mut frame = frames.find(&mut Cursor::new(self.bytes), &body, start)?;
+        let damaged = |sample: u64, why: &str| {
+            bad(format!("it is damaged at sample {sample} of {total} ({why}): fetch or encode it again"))
+        };
+        if frame.first > start {
+            return Err(damaged(start, "frames are missing"));
         }
-        // Nothing may follow the last frame.
-        if end == self.stream.total && reader.next_packet().map_err(damaged)?.is_some() {
-            return Err(bad("it goes on after its last sample: it is damaged; encode it again"));
+        let end = start + into.len() as u64;
+        let mut done = start;
+        while done < end {
+            let (bytes, next) = match self.extent(&frame) {
+                Some(extent) => extent,
+                // Damage in the last frame is nearly always a lost end.
+                None if frame.end() >= *total => {
+                    return Err(AudioError::Truncated { found: frame.first, declared: *total });
+                }
+                None => return Err(damaged(frame.first, "a wrong checksum")),
+            };
+            let packet = PacketRef::new(0, Timestamp::ZERO, Duration::ZERO, bytes);
+            let decoded =
+                decoder.decode_ref(&packet).map_err(|error| damaged(frame.first, &error.to_string()))?;
+            let GenericAudioBufferRef::S32(decoded) = decoded else {
+                return Err(damaged(frame.first, "samples of an unknown kind"));
+            };
+            let skipped = usize::try_from(done.saturating_sub(frame.first)).unwrap_or(usize::MAX);
+            let planes: Vec<&[i32]> =
+                decoded.iter_planes().map(|plane| plane.get(skipped..).unwrap_or_default()).collect();
+            let mixed = mix(&planes, into.get_mut((done - start) as usize..).unwrap_or_default());
+            if mixed == 0 {
+                return Err(damaged(done, "an empty frame"));
+            }
+            done += mixed as u64;
+            match next {
+                Some(next) if next.first == frame.end() => frame = next,
+                Some(_) => return Err(damaged(frame.end(), "frames are missing or too many")),
+                None if done < end => return Err(damaged(done, "frames are missing")),
+                None => {}
+            }
         }
         Ok(())
     }
-}
 
-fn damaged(error: SymphoniaError) -> AudioError {
-    bad(format!("it is damaged ({error}): fetch or encode it again"))
+    /// The bytes of a frame whose checksum is right, and the frame that follows. None if there is no such end. A
+    /// false header within a frame would need two right checksums.
+    fn extent(&self, frame: &Found) -> Option<(&[u8], Option<Found>)> {
+        let bytes = self.bytes.get(frame.place as usize..)?;
+        let (mut crc, mut checked) = (0, 0);
+        let mut place = MIN_FRAME_BYTES as usize;
+        while let Some(offset) = frame::sync(bytes.get(place..)?) {
+            place += offset;
+            let next = self.stream.frames.parse(bytes.get(place..)?, frame.place + place as u64);
+            if let Some(next) = next {
+                crc = checksum::crc16(crc, bytes.get(checked..place)?);
+                checked = place;
+                if crc == 0 {
+                    return Some((bytes.get(..place)?, Some(next)));
+                }
+            }
+            place += 1;
+        }
+        (checksum::crc16(crc, bytes.get(checked..)?) == 0).then_some((bytes, None))
+    }
 }
 
 /// The mean of the channels of as many frames as there are and fit. Samples fill the high bits of 32.
@@ -265,7 +273,7 @@ fn mix(planes: &[&[i32]], into: &mut [f32]) -> usize {
         [left, right] => into
             .iter_mut()
             .zip(left.iter().zip(*right))
-            .for_each(|(mono, (left, right))| *mono = (scale(*left) + scale(*right)) / 2.0),
+            .for_each(|(mono, (left, right))| *mono = (scale(*left) + scale(*right)) * 0.5),
         _ => {
             for (frame, mono) in into.iter_mut().enumerate() {
                 let sum: f32 =
@@ -275,42 +283,4 @@ fn mix(planes: &[&[i32]], into: &mut [f32]) -> usize {
         }
     });
     frames
-}
-
-/// Two slices as one stream.
-struct Spliced<'a> {
-    parts: [&'a [u8]; 2],
-    position: usize,
-}
-
-impl Read for Spliced<'_> {
-    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
-        let [first, second] = self.parts;
-        let rest = match first.get(self.position..) {
-            Some(rest) if !rest.is_empty() => rest,
-            _ => second.get(self.position.saturating_sub(first.len())..).unwrap_or_default(),
-        };
-        let count = rest.len().min(into.len());
-        if let (Some(into), Some(rest)) = (into.get_mut(..count), rest.get(..count)) {
-            into.copy_from_slice(rest);
-        }
-        self.position += count;
-        Ok(count)
-    }
-}
-
-impl Seek for Spliced<'_> {
-    fn seek(&mut self, _: SeekFrom) -> std::io::Result<u64> {
-        Err(std::io::ErrorKind::Unsupported.into())
-    }
-}
-
-impl MediaSource for Spliced<'_> {
-    fn is_seekable(&self) -> bool {
-        false
-    }
-
-    fn byte_len(&self) -> Option<u64> {
-        None
-    }
 }

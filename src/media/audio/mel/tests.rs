@@ -2,15 +2,16 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use super::*;
-use crate::media::audio::fixtures;
+use crate::media::audio::{DecodeSpec, decode_file, fixtures};
+use crate::types::Window;
 
 /// Samples at 16 kHz of a fixture: of its file, or as librosa resampled it.
 fn wave(name: &str) -> Vec<f32> {
     if let Some((_, wave)) = fixtures::arrays("mel.safetensors").remove(&format!("{name}/wave16k")) {
         return wave;
     }
-    let mut reader = hound::WavReader::open(fixtures::path(&format!("audio/{name}"))).unwrap();
-    reader.samples::<i16>().map(|sample| f32::from(sample.unwrap()) / 32768.0).collect()
+    let spec = DecodeSpec { rate: RATE, window: Window::Whole, max_seconds: 60.0 };
+    decode_file(&fixtures::path(&format!("audio/{name}")), &spec).unwrap().samples
 }
 
 fn compute(bins: usize, samples: &[f32]) -> LogMel {
@@ -48,6 +49,13 @@ fn matches_the_reference_in_float64() {
     for name in ["q_capital_16k.wav", "tiny_0s05_16k.wav", "tone1_16k_odd.wav", "tone3_16k.wav"] {
         check_f64(name, "");
     }
+}
+
+#[test]
+fn matches_the_reference_in_float64_on_long_clips() {
+    check_f64("tone30_16k.flac", "");
+    check_f64("tone47_16k.flac", "#first30");
+    check_f64("tone47_16k.flac", "#last30");
 }
 
 #[test]
@@ -141,6 +149,11 @@ fn statistics_match_the_reference() {
         for bins in [80, 128] {
             check_statistics(&format!("{name}@{bins}"), &wave(name));
         }
+    }
+    // The reference cuts a longer clip to its first 30 s.
+    for bins in [80, 128] {
+        check_statistics(&format!("tone30_16k.flac@{bins}"), &wave("tone30_16k.flac"));
+        check_statistics(&format!("tone47_16k.flac@{bins}"), &wave("tone47_16k.flac")[..MAX_SAMPLES]);
     }
 }
 
