@@ -74,11 +74,11 @@ impl Place {
         let place = Self { dir: tempfile::tempdir().expect("a temporary folder") };
         std::fs::write(place.path("rows.jsonl"), rows).expect("rows are written");
         let config = format!(
-            "[model]\nkind = \"local\"\narchitecture = \"qwen2_audio\"\nweights = {weights:?}\ndevice = \"cpu\"\n\
+            "[model]\nkind = \"local\"\narchitecture = \"qwen2_audio\"\nweights = \"{weights}\"\ndevice = \"cpu\"\n\
              batch_size = 4\n\n[generation]\nmax_new_tokens = 16\n\n[[benchmark]]\nname = \"manifest\"\n\
-             data = \"rows.jsonl\"\nmedia = {media:?}\nmetrics = [\"exact_match\"]\n",
-            weights = root().join("demo/model"),
-            media = root().join("demo"),
+             data = \"rows.jsonl\"\nmedia = \"{media}\"\nmetrics = [\"exact_match\"]\n",
+            weights = root().join("demo/model").display(),
+            media = root().join("demo").display(),
         );
         std::fs::write(place.path("c.toml"), config).expect("the config is written");
         place
