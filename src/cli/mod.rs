@@ -10,6 +10,7 @@ mod progress;
 mod report;
 mod run;
 
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -164,7 +165,9 @@ fn log_to_stderr() {
         EnvFilter::new("warn")
     });
     // A second subscriber in one process (tests) is no reason to fail.
-    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
+    let colour = std::io::stderr().is_terminal() && !crate::config::env::no_color();
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let _ = log.with_ansi(colour).try_init();
 }
 
 /// Prints to standard output; a reader who has gone away is not an error.
