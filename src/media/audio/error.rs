@@ -4,7 +4,7 @@ use std::io;
 
 use thiserror::Error;
 
-use super::sniff::Stranger;
+use super::sniff::OtherFile;
 
 /// Why a clip gives no samples. The text reads well after `clips/x.wav: `.
 #[derive(Debug, Error)]
@@ -14,7 +14,7 @@ pub enum AudioError {
     Io(#[from] io::Error),
     /// Neither WAV nor FLAC.
     #[error("{0}")]
-    Stranger(#[from] Stranger),
+    Other(#[from] OtherFile),
     /// A WAV file that breaks its format, or uses a part of it that is not read.
     #[error("is a WAV file, but {0}")]
     Wav(String),

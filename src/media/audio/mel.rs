@@ -10,7 +10,8 @@
 
 #![expect(clippy::inline_always, reason = "vector instructions reach only what is inlined")]
 
-use std::f64::consts::{LN_10, LOG10_2, PI, SQRT_2};
+use std::f32::consts::{LN_10, LOG10_2, SQRT_2};
+use std::f64::consts::PI;
 use std::ops::Range;
 use std::sync::Arc;
 use std::thread;
@@ -100,21 +101,20 @@ impl MelExtractor {
         let sounding = samples.len().saturating_add(HALF).div_ceil(HOP).min(FRAMES);
         let parts = self.parts(samples, sounding);
 
-        let mut highest = if sounding < FRAMES { SILENCE.log10() } else { f64::NEG_INFINITY };
+        let mut highest = if sounding < FRAMES { SILENCE.log10() as f32 } else { f32::NEG_INFINITY };
         for part in &parts {
             highest = highest.max(part.highest);
         }
-        let floor = (highest - 8.0) as f32;
+        let floor = highest - 8.0;
         let finish = |log: f32| (log.max(floor) + 4.0) / 4.0;
 
-        let mut data = vec![finish(SILENCE.log10() as f32); self.bins * FRAMES];
-        for (bin, row) in data.chunks_exact_mut(FRAMES).enumerate() {
+        let silence = finish(SILENCE.log10() as f32);
+        let mut data = Vec::with_capacity(self.bins * FRAMES);
+        for bin in 0..self.bins {
             for part in &parts {
-                let (values, places) = (part.row(bin), row.get_mut(part.frames.clone()));
-                for (place, value) in places.into_iter().flatten().zip(values) {
-                    *place = finish(*value);
-                }
+                data.extend(part.row(bin).iter().map(|log| finish(*log)));
             }
+            data.resize((bin + 1) * FRAMES, silence);
         }
         let valid_frames = samples.len().div_ceil(HOP).min(FRAMES);
         Ok(LogMel { bins: self.bins, frames: FRAMES, valid_frames, data })
@@ -146,12 +146,12 @@ impl MelExtractor {
     fn part(&self, samples: &[f32], frames: Range<usize>) -> Part {
         let blocks = frames.len().div_ceil(LANES);
         let width = blocks * LANES;
-        let mut part = Part { frames, width, logs: vec![0.0; self.bins * width], highest: f64::NEG_INFINITY };
+        let mut part = Part { frames, width, logs: vec![0.0; self.bins * width], highest: f32::NEG_INFINITY };
         let mut input = self.fft.make_input_vec();
         let mut spectrum = self.fft.make_output_vec();
         let mut scratch = self.fft.make_scratch_vec();
         let mut powers = vec![[0.0; LANES]; FREQUENCIES];
-        let mut highest = [f64::NEG_INFINITY; LANES];
+        let mut highest = [f32::NEG_INFINITY; LANES];
 
         for block in 0..blocks {
             for lane in 0..LANES {
@@ -180,12 +180,10 @@ impl MelExtractor {
                 for (high, log) in highest[..real_lanes].iter_mut().zip(&logs) {
                     *high = if *log > *high { *log } else { *high };
                 }
-                for (value, log) in row[block * LANES..][..LANES].iter_mut().zip(&logs) {
-                    *value = *log as f32;
-                }
+                row[block * LANES..][..LANES].copy_from_slice(&logs);
             }
         }
-        part.highest = highest.into_iter().fold(f64::NEG_INFINITY, f64::max);
+        part.highest = highest.into_iter().fold(f32::NEG_INFINITY, f32::max);
         part
     }
 
@@ -213,38 +211,34 @@ struct Part {
     frames: Range<usize>,
     width: usize,
     logs: Vec<f32>,
-    highest: f64,
+    highest: f32,
 }
 
 impl Part {
     fn row(&self, bin: usize) -> &[f32] {
-        self.logs.get(bin * self.width..(bin + 1) * self.width).unwrap_or_default()
+        self.logs.get(bin * self.width..).and_then(|rows| rows.get(..self.frames.len())).unwrap_or_default()
     }
 }
 
-/// Decimal logarithms of positive normal numbers, to about 1e-10. The standard library's can't be vectorised.
+/// Decimal logarithms of positive normal numbers, to the last bits of a float. The standard library's can't be
+/// vectorised.
 #[inline(always)]
-fn log10(values: [f64; LANES]) -> [f64; LANES] {
-    const EXPONENT_BIAS: u64 = 1023;
-    const MANTISSA: u64 = (1 << 52) - 1;
-    // 2^52: its last 52 bits hold an integer, which is how integers become floats without a conversion.
-    const INTEGERS: f64 = 4_503_599_627_370_496.0;
+fn log10(values: [f64; LANES]) -> [f32; LANES] {
+    const BIAS: i32 = 127;
+    const MANTISSA: i32 = (1 << 23) - 1;
     // A loop and not `map`, whose closure would be compiled without the vector instructions.
-    let mut logs = values;
-    for value in &mut logs {
-        let bits = value.to_bits();
-        let exponent = f64::from_bits(INTEGERS.to_bits() | (bits >> 52)) - (INTEGERS + EXPONENT_BIAS as f64);
-        let mantissa = f64::from_bits((bits & MANTISSA) | (EXPONENT_BIAS << 52));
+    let mut logs = [0.0; LANES];
+    for (log, value) in logs.iter_mut().zip(values) {
+        let bits = (value as f32).to_bits() as i32;
+        let mantissa = f32::from_bits(((bits & MANTISSA) | (BIAS << 23)) as u32);
         let high = mantissa > SQRT_2;
         let mantissa = if high { mantissa * 0.5 } else { mantissa };
-        let exponent = if high { exponent + 1.0 } else { exponent };
-        // ln m = 2 artanh((m - 1) / (m + 1)); |s| < 0.1716, so that seven terms are enough.
+        let exponent = ((bits >> 23) - BIAS + i32::from(high)) as f32;
+        // ln m = 2 artanh((m - 1) / (m + 1)); |s| < 0.1716, so that five terms are enough.
         let s = (mantissa - 1.0) / (mantissa + 1.0);
         let t = s * s;
-        let series = 1.0
-            + t * (1.0 / 3.0
-                + t * (1.0 / 5.0 + t * (1.0 / 7.0 + t * (1.0 / 9.0 + t * (1.0 / 11.0 + t / 13.0)))));
-        *value = exponent * LOG10_2 + 2.0 / LN_10 * s * series;
+        let series = t * (1.0 / 3.0 + t * (1.0 / 5.0 + t * (1.0 / 7.0 + t / 9.0)));
+        *log = exponent * LOG10_2 + 2.0 / LN_10 * (s + s * series);
     }
     logs
 }

@@ -1,6 +1,6 @@
 //! Audio: from a file's bytes to the samples, and features, that a model hears.
 //!
-//! What a clip is comes from its content ([`sniff`]), never from its name. WAV and FLAC are decoded, mixed to
+//! What a clip is comes from its content, never from its name. WAV and FLAC are decoded, mixed to
 //! mono, resampled and windowed, in that order, and every step is in the clip's [`AudioRecord`]. A clip that
 //! cannot be had whole and exact is an error with a sentence; nothing is shortened, skipped or repaired in
 //! silence. A window of a long file is read without the rest, and is to the bit what slicing the whole gives.
@@ -30,7 +30,7 @@ use crate::types::{AudioRecord, AudioSource, Digest, Window};
 pub use error::AudioError;
 use resample::Resampler;
 use sniff::Container;
-pub use sniff::Stranger;
+pub use sniff::OtherFile;
 
 /// Rates that are read, in Hz: from telephone logging to the fastest converters.
 const RATES: std::ops::RangeInclusive<u32> = 100..=768_000;

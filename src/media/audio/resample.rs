@@ -1,7 +1,7 @@
 //! A Kaiser-windowed polyphase resampler that agrees with soxr's HQ quality, librosa's default.
 //!
-//! Resampling is part of what a model hears, so it is our own, named in every record, and compared with soxr:
-//! 71 dB or more of signal over difference on wide-band noise, where soxr's own error is near -100 dB. The
+//! Resampling is part of what a model hears, so it is our own, named in every record, and compared with soxr: 87 dB
+//! or more of signal over difference on speech-like sound, 68 dB or more where noise fills the band to its edge. The
 //! filter is symmetric, so that nothing is delayed, and an output sample depends on nothing but the input
 //! around it: a window of a file is to the bit what the whole file gives there.
 //!

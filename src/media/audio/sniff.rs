@@ -21,7 +21,7 @@ pub(super) enum Container {
 
 /// A file that is neither WAV nor FLAC.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Stranger {
+pub enum OtherFile {
     /// No bytes.
     #[error("is empty (0 bytes): fetch or copy it again")]
     Empty,
@@ -38,7 +38,7 @@ pub enum Stranger {
     Convertible(&'static str),
     /// Something else with a name.
     #[error("is {0}, not audio: check the media folder and the names in the dataset")]
-    Other(&'static str),
+    NotAudio(&'static str),
     /// Nothing known.
     #[error(
         "is neither WAV nor FLAC: it begins with the bytes {0}; convert it, for example with `ffmpeg -i IN -c:a flac OUT.flac`"
@@ -47,7 +47,7 @@ pub enum Stranger {
 }
 
 /// What `reader` holds.
-pub(super) fn sniff<R: Read + Seek>(reader: &mut R) -> io::Result<Result<Container, Stranger>> {
+pub(super) fn sniff<R: Read + Seek>(reader: &mut R) -> io::Result<Result<Container, OtherFile>> {
     let head = head(reader, 0)?;
     if head.starts_with(b"ID3") {
         // A tag that some tools put before FLAC, most before MP3. Its length has 7 bits a byte.
@@ -60,7 +60,7 @@ pub(super) fn sniff<R: Read + Seek>(reader: &mut R) -> io::Result<Result<Contain
         return Ok(if after.starts_with(b"fLaC") {
             Ok(Container::Flac { start })
         } else {
-            Err(Stranger::Convertible("an MP3 file"))
+            Err(OtherFile::Convertible("an MP3 file"))
         });
     }
     Ok(name(&head))
@@ -73,15 +73,15 @@ fn head<R: Read + Seek>(reader: &mut R, start: u64) -> io::Result<Vec<u8>> {
     Ok(head)
 }
 
-fn name(head: &[u8]) -> Result<Container, Stranger> {
-    use Stranger::{Convertible, Other};
+fn name(head: &[u8]) -> Result<Container, OtherFile> {
+    use OtherFile::{Convertible, NotAudio};
 
     let at = |place: usize, bytes: &[u8]| head.get(place..).is_some_and(|rest| rest.starts_with(bytes));
     let has = |bytes: &[u8]| head.windows(bytes.len()).any(|window| window == bytes);
     let two = |mask: u8, value: u8| at(0, &[0xff]) && head.get(1).is_some_and(|byte| byte & mask == value);
 
     if head.is_empty() {
-        return Err(Stranger::Empty);
+        return Err(OtherFile::Empty);
     }
     if at(0, b"fLaC") {
         return Ok(Container::Flac { start: 0 });
@@ -92,7 +92,7 @@ fn name(head: &[u8]) -> Result<Container, Stranger> {
     Err(if at(0, b"RIFF") && at(8, b"AVI ") {
         Convertible("an AVI video")
     } else if at(0, b"RIFF") && at(8, b"WEBP") {
-        Other("a WebP image")
+        NotAudio("a WebP image")
     } else if at(0, b"RIFX") {
         Convertible("a big-endian WAV file (RIFX)")
     } else if at(0, b"riff") && at(4, &[0x2e, 0x91, 0xcf, 0x11]) {
@@ -130,26 +130,26 @@ fn name(head: &[u8]) -> Result<Container, Stranger> {
     } else if two(0xe0, 0xe0) {
         Convertible("an MP3 file")
     } else if at(0, &[0x1f, 0x8b]) {
-        Other("a gzip archive")
+        NotAudio("a gzip archive")
     } else if at(0, b"PK\x03\x04") {
-        Other("a ZIP archive")
+        NotAudio("a ZIP archive")
     } else if at(0, b"PAR1") {
-        Other("a Parquet table")
+        NotAudio("a Parquet table")
     } else if at(0, b"\x89PNG") {
-        Other("a PNG image")
+        NotAudio("a PNG image")
     } else if at(0, &[0xff, 0xd8, 0xff]) {
-        Other("a JPEG image")
+        NotAudio("a JPEG image")
     } else if at(0, b"%PDF") {
-        Other("a PDF document")
+        NotAudio("a PDF document")
     } else if at(0, b"version https://git-lfs") {
-        Stranger::LfsPointer
+        OtherFile::LfsPointer
     } else if is_html(head) {
-        Stranger::Html
+        OtherFile::Html
     } else if is_text(head) {
-        Other("a text file")
+        NotAudio("a text file")
     } else {
         let bytes: Vec<String> = head.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        Stranger::Unknown(bytes.join(" "))
+        OtherFile::Unknown(bytes.join(" "))
     })
 }
 
@@ -178,7 +178,7 @@ mod tests {
     fn check(bytes: &[u8], expect: &str) {
         let sentence = match sniff(&mut Cursor::new(bytes)).unwrap() {
             Ok(container) => format!("{container:?}"),
-            Err(stranger) => stranger.to_string(),
+            Err(other) => other.to_string(),
         };
         assert!(sentence.contains(expect), "{sentence} / {expect}");
     }
