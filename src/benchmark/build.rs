@@ -24,6 +24,8 @@ pub struct Entry {
     pub default_conditions: Vec<&'static str>,
     /// The names of its metrics.
     pub metrics: Vec<&'static str>,
+    /// What data it needs and where they are published; empty where they are the user's own.
+    pub data: &'static str,
 }
 
 /// A prompt text that a benchmark knows.

@@ -21,6 +21,9 @@ pub(super) fn list() -> Result<u8, Failure> {
             let _ = writeln!(out, "      {name:<10} {about}{default}");
         }
         let _ = writeln!(out, "    metrics      {}", entry.metrics.join(", "));
+        if !entry.data.is_empty() {
+            let _ = writeln!(out, "    data         {}", entry.data);
+        }
     }
     let _ = writeln!(out, "\nModel kinds");
     for kind in KINDS {

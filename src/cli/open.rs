@@ -71,7 +71,11 @@ fn section(loaded: &Loaded, index: usize, config: &BenchmarkConfig) -> Result<Se
         } else {
             "data"
         };
-        at(key, &e)
+        let published = benchmark::catalogue().into_iter().find(|entry| entry.name == config.name);
+        match published.filter(|entry| matches!(e, DatasetError::Missing(_)) && !entry.data.is_empty()) {
+            Some(entry) => at(key, &format!("{e}; get the data: {}", entry.data)),
+            None => at(key, &e),
+        }
     })?;
     Ok(Section { config: config.clone(), benchmark: Arc::from(benchmark), prompts, dataset })
 }

@@ -142,7 +142,11 @@ pub fn write_whole(
     })();
     result.map_err(|source| {
         let _ = std::fs::remove_file(&beside);
-        FolderError::Io { path: path.to_owned(), action: "cannot be written", source }
+        FolderError::Io {
+            path: path.to_owned(),
+            action: "cannot be written (make room or mend the folder, then give the same command again)",
+            source,
+        }
     })
 }
 

@@ -154,6 +154,8 @@ pub(super) fn entry() -> Entry {
         conditions: Condition::ALL.into_iter().map(|c| (c.name(), c.about())).collect(),
         default_conditions: Condition::DEFAULT.map(Condition::name).to_vec(),
         metrics: vec![score::F1_CHAR_SET, score::F1_TOKEN_SET, score::EXACT],
+        data: "questions: jsonl/test.jsonl of https://github.com/yxduir/ccfqa; recordings: the archive of the \
+               Hugging Face dataset yxdu/ccfqa_test, unpacked beside it (eng/*.wav, cmn/*.wav, …)",
     }
 }
 
