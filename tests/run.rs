@@ -72,6 +72,14 @@ fn every_token_and_every_score_of_the_demo_is_the_reference_s() {
         }
     }
 
+    // The table that the README shows is the one that is printed.
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let shown: Vec<_> = readme.lines().filter_map(|line| line.strip_prefix("> ")).skip(1).collect();
+    assert!(shown.len() > 20);
+    for line in shown {
+        assert!(done.stdout.lines().any(|printed| printed == line), "not printed: {line}");
+    }
+
     // A second time nothing is left to ask: the model is not even loaded.
     let again =
         finish(harness().args(["run", "configs/demo.toml", "--results"]).arg(results.path())).exits_with(0);
