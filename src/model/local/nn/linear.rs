@@ -7,8 +7,9 @@ use candle_core::{CpuStorage, CustomOp2, InplaceOp1, InplaceOp2, Layout, Result,
 use super::{cpu, floats, floats_mut, on_cpu, products};
 use crate::model::local::weights::Weights;
 
-/// Up to this many rows the kernel that packs nothing is faster than a packed product.
-const FEW: usize = 80;
+/// Up to this many rows our own kernel takes less processor time than candle's packed product (measured with AVX-512: 8 rows
+/// a third, 32 rows two thirds, 64 rows the same, 128 rows half as much again).
+const FEW: usize = 64;
 
 /// `y = x · weightᵀ + bias`.
 #[derive(Clone, Debug)]
@@ -107,7 +108,7 @@ impl Linear {
     }
 }
 
-/// A product for few rows.
+/// A product of few rows, with its bias.
 struct FewRows {
     bias: Option<Arc<[f32]>>,
 }
@@ -171,11 +172,11 @@ impl InplaceOp2 for Finish {
         residual: &CpuStorage,
         residual_layout: &Layout,
     ) -> Result<()> {
-        let width = layout.shape().dims2()?.1;
         if layout.shape() != residual_layout.shape() {
             candle_core::bail!("a residual of another shape");
         }
         let residual = floats(residual, residual_layout)?;
+        let width = layout.shape().dims2()?.1;
         cpu::finish(floats_mut(y, layout)?, width, self.bias.as_deref(), self.gelu, Some(residual));
         Ok(())
     }
