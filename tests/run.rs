@@ -125,7 +125,7 @@ fn bad_rows_and_bad_clips_fail_alone_and_are_tried_again() {
     let done = done
         .says("sample empty: ")
         .says("sample gone: ")
-        .says("incomplete: manifest: 3 requests have no answer");
+        .says("incomplete: manifest: default: 3 of 8 requests have no answer");
     assert!(done.stdout.contains("media_error 3"), "{}", done.stdout);
     let outcomes: Vec<_> =
         place.responses().iter().map(|r| r["outcome"].as_str().unwrap().to_owned()).collect();

@@ -6,7 +6,8 @@ use super::Benchmark;
 use super::ccfqa::{self, Ccfqa};
 use super::manifest::{self, Manifest};
 use crate::config::BenchmarkConfig;
-use crate::prompt::{PromptSet, places};
+use crate::prompt::{HARNESS_WORDING, PromptError, PromptSet, places};
+use crate::report::published::{Published, PublishedError};
 use crate::types::Window;
 
 /// What `harness list` says of a benchmark.
@@ -24,6 +25,10 @@ pub struct Entry {
     pub default_conditions: Vec<&'static str>,
     /// The names of its metrics.
     pub metrics: Vec<&'static str>,
+    /// Our own wording of its prompts, as a prompt file; empty where it needs none.
+    pub wording: &'static str,
+    /// The paper's figures, as a file of published figures; empty where there are none.
+    pub published: &'static str,
     /// What data it needs and where they are published; empty where they are the user's own.
     pub data: &'static str,
 }
@@ -134,6 +139,27 @@ pub fn catalogue() -> Vec<Entry> {
     vec![ccfqa::entry(), manifest::entry()]
 }
 
+/// Our own wording of a benchmark's prompts; an empty set for one that needs none.
+pub fn harness_wording(name: &str) -> Result<PromptSet, PromptError> {
+    match entry(name).map(|entry| entry.wording) {
+        None | Some("") => Ok(PromptSet::default()),
+        Some(wording) => PromptSet::parse(wording, HARNESS_WORDING),
+    }
+}
+
+/// The published figures of a benchmark; none for one without a paper.
+pub fn published(name: &str) -> Result<Published, PublishedError> {
+    match entry(name).map(|entry| entry.published) {
+        None | Some("") => Ok(Published::default()),
+        Some(figures) => Published::parse(name, figures),
+    }
+}
+
+/// The entry of a benchmark.
+pub fn entry(name: &str) -> Option<Entry> {
+    catalogue().into_iter().find(|entry| entry.name == name)
+}
+
 /// The benchmark of a section. `prompts` are the texts in use, `window` which part of long clips models get.
 pub fn build(
     config: &BenchmarkConfig,
@@ -218,7 +244,7 @@ pub(super) mod tests {
     fn error(change: impl Fn(&mut BenchmarkConfig)) -> String {
         let mut config = section("ccfqa");
         change(&mut config);
-        let prompts = PromptSet::harness_wording(&config.name).unwrap();
+        let prompts = harness_wording(&config.name).unwrap();
         build(&config, prompts, Window::Whole).err().map(|e| e.to_string()).unwrap_or_default()
     }
 
@@ -303,7 +329,7 @@ pub(super) mod tests {
     #[test]
     fn catalogue_agrees_with_what_is_built() {
         for entry in catalogue() {
-            let prompts = PromptSet::harness_wording(entry.name).unwrap();
+            let prompts = harness_wording(entry.name).unwrap();
             let benchmark = build(&section(entry.name), prompts.clone(), Window::Whole).unwrap();
             assert_eq!(benchmark.conditions(), entry.default_conditions);
             let mut all = section(entry.name);

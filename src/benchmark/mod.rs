@@ -16,7 +16,9 @@ use crate::prompt::PromptInfo;
 use crate::report::published::Published;
 use crate::report::table::Table;
 use crate::types::{Generation, Planned, Prompt, Response, Sample, Tags};
-pub use build::{BuildError, Entry, PromptText, build, catalogue, prompt_texts};
+pub use build::{
+    BuildError, Entry, PromptText, build, catalogue, entry, harness_wording, prompt_texts, published,
+};
 pub use scores::{BenchmarkScores, ConditionCounts, MetricValue};
 
 /// A request as a benchmark makes it: the run adds model, settings, seed and media.

@@ -28,7 +28,8 @@ pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
     if let Some(opened) = &opened {
         let _ = writeln!(out, "model   {}: {}", opened.identity.name, opened.about);
     }
-    let sections = open::sections(&loaded).map_err(|e| problems.push(e.message)).unwrap_or_default();
+    let (sections, of_sections) = open::sections_and_problems(&loaded);
+    problems.extend(of_sections);
     // Without the model the plan can still be checked; only the requests' ids mean nothing then.
     let identity = opened.as_ref().map_or_else(|| nobody(config), |opened| opened.identity.clone());
     let limits = opened.as_ref().map(|opened| opened.limits.clone());

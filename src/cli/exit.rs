@@ -91,6 +91,7 @@ impl From<GenerateError> for Failure {
         match error {
             GenerateError::Journal(error) => error.into(),
             GenerateError::Plan(error) => error.into(),
+            error @ GenerateError::Model { .. } => Self::error(MODEL, &error),
             error @ GenerateError::Internal(_) => Self::error(FOLDER, &error),
         }
     }

@@ -44,6 +44,12 @@ pub(super) fn folder_of(config: &RunConfig) -> PathBuf {
 
 /// Sets up every section; all problems are reported together.
 pub(super) fn sections(loaded: &Loaded) -> Result<Vec<Section>, Failure> {
+    let (sections, problems) = sections_and_problems(loaded);
+    if problems.is_empty() { Ok(sections) } else { Err(Failure::new(exit::USAGE, problems.join("\n"))) }
+}
+
+/// Sets up the sections that can be, and says what is wrong with the others.
+pub(super) fn sections_and_problems(loaded: &Loaded) -> (Vec<Section>, Vec<String>) {
     let mut sections = Vec::new();
     let mut problems = Vec::new();
     for (index, config) in loaded.config.benchmarks.iter().enumerate() {
@@ -52,7 +58,7 @@ pub(super) fn sections(loaded: &Loaded) -> Result<Vec<Section>, Failure> {
             Err(problem) => problems.push(problem),
         }
     }
-    if problems.is_empty() { Ok(sections) } else { Err(Failure::new(exit::USAGE, problems.join("\n"))) }
+    (sections, problems)
 }
 
 fn section(loaded: &Loaded, index: usize, config: &BenchmarkConfig) -> Result<Section, String> {
@@ -60,7 +66,7 @@ fn section(loaded: &Loaded, index: usize, config: &BenchmarkConfig) -> Result<Se
         problem_at(loaded, &["benchmark".into(), index.into(), key.into()], problem)
     };
     let prompts = match &config.prompt {
-        None => PromptSet::harness_wording(&config.name).map_err(|e| at("name", &e))?,
+        None => benchmark::harness_wording(&config.name).map_err(|e| at("name", &e))?,
         Some(file) => read_prompts(file).map_err(|e| at("prompt", &e))?,
     };
     let window = loaded.config.model.audio.window;
@@ -71,7 +77,7 @@ fn section(loaded: &Loaded, index: usize, config: &BenchmarkConfig) -> Result<Se
         } else {
             "data"
         };
-        let published = benchmark::catalogue().into_iter().find(|entry| entry.name == config.name);
+        let published = benchmark::entry(&config.name);
         match published.filter(|entry| matches!(e, DatasetError::Missing(_)) && !entry.data.is_empty()) {
             Some(entry) => at(key, &format!("{e}; get the data: {}", entry.data)),
             None => at(key, &e),

@@ -4,7 +4,6 @@ use std::path::Path;
 
 use super::exit::{self, Failure};
 use super::{FolderArgs, print};
-use crate::benchmark::ConditionCounts;
 use crate::report::scores_file::Scores;
 use crate::run::folder::find_run;
 use crate::run::score;
@@ -34,13 +33,15 @@ pub(super) fn tables(folder: &Path, scores: &Scores) -> Result<(), Failure> {
         for warning in &section.warnings {
             eprintln!("warning: {}: {warning}", section.label);
         }
-        let unanswered = section.conditions.iter().map(ConditionCounts::unanswered).max().unwrap_or_default();
-        if unanswered > 0 {
-            let missing = section.conditions.iter().map(|c| c.missing).max().unwrap_or_default();
+        for counts in section.conditions.iter().filter(|counts| counts.unanswered() > 0) {
             eprintln!(
-                "incomplete: {}: {unanswered} requests have no answer ({missing} never asked); they are in no \
-                 score. Run the same config again to try just these",
-                section.label
+                "incomplete: {}: {}: {} of {} requests have no answer ({} never asked); they are in no score. Run \
+                 the same config again to try just these",
+                section.label,
+                counts.condition,
+                counts.unanswered(),
+                counts.planned,
+                counts.missing
             );
         }
         if section.unreadable_rows > 0 {

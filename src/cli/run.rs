@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use tokio::sync::watch;
 
@@ -15,7 +16,7 @@ use crate::model::{self, ModelIdentity, Opened};
 use crate::run::folder::{Begin, RunFolder};
 use crate::run::generate::{Summary, generate, is_answered};
 use crate::run::journal::Journal;
-use crate::run::manifest::{Host, Manifest, ManifestBenchmark, VERSION};
+use crate::run::manifest::{Host, Manifest, ManifestBenchmark, Session, VERSION};
 use crate::run::plan::{Plan, Recipe};
 use crate::run::score;
 use crate::types::{Digest, Outcome};
@@ -61,13 +62,23 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
     let requests: u64 = benchmarks.iter().map(|b| b.requests).sum();
     let done_count: u64 = answered.iter().sum();
     let now = jiff::Timestamp::now().to_string();
+    let mut sessions = earlier.as_ref().map(|earlier| earlier.sessions.clone()).unwrap_or_default();
+    if pending > 0 {
+        sessions.push(Session {
+            begun: now.clone(),
+            harness: env!("CARGO_PKG_VERSION").to_owned(),
+            host: Host::here(),
+            device: opened.identity.device.clone(),
+            batch_size: config.model.batch_size,
+        });
+    }
     let manifest = Manifest {
         version: VERSION,
         run: config.run.name.clone(),
         harness: env!("CARGO_PKG_VERSION").to_owned(),
-        created: earlier.map_or_else(|| now.clone(), |earlier| earlier.created),
-        planned: now,
-        host: Host::here(),
+        created: earlier.as_ref().map_or_else(|| now.clone(), |earlier| earlier.created.clone()),
+        planned: now.clone(),
+        sessions,
         config: config.clone(),
         model: opened.identity.clone(),
         benchmarks,
@@ -78,6 +89,7 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
     eprintln!("{verb} {}: {requests} requests{state}", folder.path().display());
 
     let mut failed = 0;
+    let mut _signals = None;
     if pending > 0 {
         let ended = walk(opened, &plan, done, &mut journal, &manifest, &answered)?;
         if let Some(code) = ended.stopped {
@@ -87,7 +99,19 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
             );
             return Ok(code);
         }
+        if ended.journaled < pending {
+            return Err(Failure::new(
+                exit::FOLDER,
+                format!(
+                    "error: internal error: {} of {pending} requests were worked on; what was answered is kept. \
+                     Give the same command again, and please report this",
+                    ended.journaled
+                ),
+            ));
+        }
         failed = ended.failed;
+        // Its threads go on to listen to Ctrl-C while scores are made.
+        _signals = Some(ended.runtime);
     }
     drop(journal);
     if stages == Stages::Generate {
@@ -108,13 +132,13 @@ struct Survey {
     done: HashSet<Digest>,
     /// How many these are, by section.
     answered: Vec<u64>,
-    /// Requests that are still to be asked.
+    /// Different requests that are still to be asked.
     pending: u64,
 }
 
 /// Writes the plan, and finds what is answered.
 fn survey(plan: &Plan, folder: &RunFolder, journal: &Journal) -> Result<Survey, Failure> {
-    let (mut done, mut pending) = (HashSet::new(), 0);
+    let (mut done, mut pending) = (HashSet::new(), HashSet::new());
     let mut answered = vec![0; plan.sections.len()];
     let mut failed = None;
     let benchmarks = plan.survey(Some(folder.path()), |request| {
@@ -126,13 +150,15 @@ fn survey(plan: &Plan, folder: &RunFolder, journal: &Journal) -> Result<Survey, 
                     *count += 1;
                 }
             }
-            Ok(false) => pending += 1,
+            Ok(false) => {
+                pending.insert(request.planned.request);
+            }
             Err(e) => failed = Some(e),
         }
     })?;
     match failed {
         Some(error) => Err(error.into()),
-        None => Ok(Survey { benchmarks, done, answered, pending }),
+        None => Ok(Survey { benchmarks, done, answered, pending: pending.len() as u64 }),
     }
 }
 
@@ -215,6 +241,10 @@ struct Ended {
     stopped: Option<u8>,
     /// Requests that failed.
     failed: u64,
+    /// Requests that were journaled.
+    journaled: u64,
+    /// What listens to signals.
+    runtime: tokio::runtime::Runtime,
 }
 
 /// Loads the model and generates.
@@ -241,42 +271,55 @@ fn walk(
     let totals = manifest.benchmarks.iter().map(|b| (b.label.clone(), b.requests));
     let mut progress = Progress::new(totals.zip(answered.iter().copied()));
     let (stop_in, stop_out) = watch::channel(false);
-    let (summary, signal) = runtime.block_on(async {
-        let signals = tokio::spawn(signals(stop_in));
-        let result = generate(
-            plan,
-            Arc::new(done),
-            journal,
-            model.as_ref(),
-            Arc::new(preparer),
-            stop_out,
-            &mut progress,
-        )
-        .await;
-        let signal = if signals.is_finished() { signals.await.ok() } else { None };
-        (result, signal)
-    });
+    let signals = Signals::default();
+    runtime.spawn(listen(signals.clone(), stop_in));
+    signals.generating.store(true, Ordering::SeqCst);
+    let summary = runtime.block_on(generate(
+        plan,
+        Arc::new(done),
+        journal,
+        model.as_ref(),
+        Arc::new(preparer),
+        stop_out,
+        &mut progress,
+    ));
+    signals.generating.store(false, Ordering::SeqCst);
     progress.finish();
     let summary: Summary = summary?;
+    let signal = signals.code.load(Ordering::SeqCst);
+    if signal != 0 && !summary.interrupted {
+        eprintln!("the run was at its end already; going on to the scores");
+    }
     let failed = Outcome::ALL
         .into_iter()
         .filter(|outcome| !outcome.is_answer())
         .filter_map(|outcome| summary.outcomes.get(&outcome))
         .sum();
-    Ok(Ended { stopped: summary.interrupted.then(|| signal.unwrap_or(exit::INTERRUPTED)), failed })
+    let stopped = summary.interrupted.then_some(if signal == 0 { exit::INTERRUPTED } else { signal });
+    Ok(Ended { stopped, failed, journaled: summary.outcomes.values().sum(), runtime })
 }
 
-/// Waits for Ctrl-C or SIGTERM, asks the run to stop, and gives the exit code. A second one ends the process.
-async fn signals(stop: watch::Sender<bool>) -> u8 {
+/// What the listener to signals and the run tell each other.
+#[derive(Clone, Default)]
+struct Signals {
+    /// The exit code of the first signal, once it came.
+    code: Arc<AtomicU8>,
+    /// Whether answers are being made: then the first signal only asks for an end.
+    generating: Arc<AtomicBool>,
+}
+
+/// Waits for Ctrl-C or SIGTERM and asks the run to stop. A second one, or one outside of generating, ends the
+/// process: all that is written then is written whole or not at all.
+async fn listen(signals: Signals, stop: watch::Sender<bool>) {
     let code = wait_for_signal().await;
-    eprintln!("\nstopping: what is under way is finished first; press Ctrl-C again to stop at once");
-    let _ = stop.send(true);
-    tokio::spawn(async move {
-        let _kept = stop;
+    signals.code.store(code, Ordering::SeqCst);
+    if signals.generating.load(Ordering::SeqCst) {
+        eprintln!("\nstopping: what is under way is finished first; press Ctrl-C again to stop at once");
+        let _ = stop.send(true);
         let code = wait_for_signal().await;
         std::process::exit(code.into());
-    });
-    code
+    }
+    std::process::exit(code.into());
 }
 
 #[cfg(unix)]

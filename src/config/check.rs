@@ -330,15 +330,6 @@ pub(super) fn warnings(config: &RunConfig, locator: &Locator) -> Vec<String> {
         if benchmark.limit.is_none() && benchmark.limit_by != LimitBy::First {
             warn(&key("limit_by"), "`limit_by` does nothing without `limit`".to_owned());
         }
-        let own = [
-            ("metrics", !benchmark.metrics.is_empty()),
-            ("fields", !benchmark.fields.is_empty()),
-            ("system", benchmark.system.is_some()),
-        ];
-        for (name, _) in own.into_iter().filter(|(_, set)| *set && benchmark.name != "manifest") {
-            let text = format!("`{name}` does nothing for {}: only `manifest` reads it", benchmark.name);
-            warn(&key(name), text);
-        }
     }
     warnings
 }

@@ -435,13 +435,12 @@ fn errors_in_overrides_point_at_them() {
 #[test]
 fn what_does_nothing_is_warned_of() {
     let text = with("[generation]", "top_p = 0.5\ntop_k = 1");
-    let text = format!("{text}limit_by = 'seeded'\nmetrics = ['contains']\n");
+    let text = format!("{text}limit_by = 'seeded'\n");
     assert_eq!(
         read(&text, &[]).unwrap().warnings,
         [
             "settings/small.toml:2:9: `top_p` does nothing at temperature 0, where the most likely token is always taken",
             "settings/small.toml:13:12: `limit_by` does nothing without `limit`",
-            "settings/small.toml:14:11: `metrics` does nothing for ccfqa: only `manifest` reads it",
         ]
     );
     let hot = read(SMALL, &["generation.temperature=3"]).unwrap().warnings;

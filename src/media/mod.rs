@@ -3,4 +3,8 @@
 pub mod audio;
 mod prepare;
 
-pub use prepare::{MediaError, Preparer, Ready};
+pub use prepare::{FileStamp, MediaError, Preparer, Ready};
+
+/// Names what lies between a file and a model: downmix, resampler and features, with their version. It is part of
+/// every request's key, so that answers to other features are never taken for answers to these.
+pub const PIPELINE: &str = "soxr_hq-1 logmel-1";

@@ -39,7 +39,32 @@ pub struct Ready {
     pub audio: PreparedAudio,
     /// What was done.
     pub record: AudioRecord,
+    /// Size of the file in bytes, and when it was last changed, in nanoseconds since 1970: looked at before it
+    /// was read, so that a change while it is worked on shows later.
+    pub file: FileStamp,
 }
+
+/// What tells, without reading, that a file is probably the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FileStamp {
+    /// Size in bytes.
+    pub bytes: u64,
+    /// When it was last changed, in nanoseconds since 1970, where the file system says.
+    pub modified: Option<u64>,
+}
+
+impl FileStamp {
+    /// The stamp of a file; `None` where there is none.
+    pub fn of(path: &Path) -> Option<Self> {
+        let meta = std::fs::metadata(path).ok()?;
+        let since = meta.modified().ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+        let modified = since.and_then(|since| u64::try_from(since.as_nanos()).ok());
+        Some(Self { bytes: meta.len(), modified })
+    }
+}
+
+/// The fewest samples that give the encoder something to say: shorter clips are pooled to nothing.
+const MIN_SAMPLES: usize = 321;
 
 type Slot = Arc<OnceLock<Result<Arc<Ready>, MediaError>>>;
 
@@ -86,12 +111,20 @@ impl Preparer {
     }
 
     fn read(&self, path: &Path, window: Window, extractor: &MelExtractor) -> Result<Ready, String> {
+        let file = FileStamp::of(path).unwrap_or_default();
         let spec = DecodeSpec { rate: RATE, window, max_seconds: self.max_seconds };
         let clip = super::audio::decode_file(path, &spec).map_err(|e: AudioError| e.to_string())?;
+        if clip.samples.len() < MIN_SAMPLES {
+            return Err(format!(
+                "holds {} samples at {RATE} Hz, the model needs at least {MIN_SAMPLES}; leave the row out",
+                clip.samples.len()
+            ));
+        }
         let features = extractor.compute(&clip.samples).map_err(|e| e.to_string())?;
         Ok(Ready {
             audio: PreparedAudio { digest: clip.digest, features: Arc::new(features) },
             record: clip.record,
+            file,
         })
     }
 }

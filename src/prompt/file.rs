@@ -59,14 +59,6 @@ impl PromptSet {
         }
         if texts.is_empty() { Err(PromptError::Empty) } else { Ok(Self::new(status, texts)) }
     }
-
-    /// Our own wording for a benchmark; an empty set for one that needs no texts.
-    pub fn harness_wording(benchmark: &str) -> Result<Self, PromptError> {
-        match benchmark {
-            "ccfqa" => Self::parse(include_str!("../../prompts/ccfqa/harness.toml"), HARNESS_WORDING),
-            _ => Ok(Self::default()),
-        }
-    }
 }
 
 /// The texts of `[texts]`.
@@ -126,7 +118,7 @@ mod tests {
 
     #[test]
     fn harness_wording_is_the_one_that_was_agreed() {
-        let set = PromptSet::harness_wording("ccfqa").unwrap();
+        let set = crate::benchmark::harness_wording("ccfqa").unwrap();
         for (name, sha256) in [
             ("speech_system", "20597f5a04f13745a3a071233a4ed37d27c6dd1bef5e7f3d1a0e22c8c47f4ab0"),
             ("speech_user", "f660fd6f7c0de9c09d14ed3be02f0ef48dcf9842e1530f2349d17fffa8663e60"),
@@ -137,7 +129,7 @@ mod tests {
             assert_eq!(set.info(name).unwrap().sha256, sha256, "{name}");
         }
         assert_eq!(set.names().count(), 5);
-        assert_eq!(PromptSet::harness_wording("manifest").unwrap().names().count(), 0);
+        assert_eq!(crate::benchmark::harness_wording("manifest").unwrap().names().count(), 0);
     }
 
     proptest! {

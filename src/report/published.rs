@@ -120,14 +120,6 @@ struct RawFigure {
 }
 
 impl Published {
-    /// The figures that the program carries for a benchmark; none for a benchmark without a paper.
-    pub fn of(benchmark: &str) -> Result<Self, PublishedError> {
-        match benchmark {
-            "ccfqa" => Self::parse(benchmark, include_str!("../../results/published/ccfqa.toml")),
-            _ => Ok(Self::default()),
-        }
-    }
-
     /// The figures of a file's text.
     pub fn parse(benchmark: &str, text: &str) -> Result<Self, PublishedError> {
         let file: File = toml::from_str(text)?;
@@ -200,7 +192,7 @@ mod tests {
 
     #[test]
     fn figures_of_ccfqa_are_found_by_the_best_source() {
-        let published = Published::of("ccfqa").unwrap();
+        let published = crate::benchmark::published("ccfqa").unwrap();
         assert_eq!(published.figures().len(), 275);
         let find = |model, condition, metric, group: &[_]| {
             published.find(model, condition, metric, group).map(|f| (f.value, f.status))
@@ -221,7 +213,7 @@ mod tests {
 
     #[test]
     fn benchmark_without_a_paper_has_none() {
-        assert_eq!(Published::of("manifest").unwrap().figures(), []);
+        assert_eq!(crate::benchmark::published("manifest").unwrap().figures(), []);
     }
 
     #[test]

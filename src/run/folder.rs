@@ -112,9 +112,11 @@ fn lock(folder: &Path) -> Result<File, FolderError> {
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(FolderError::Locked(folder.to_owned())),
-        Err(TryLockError::Error(source)) => {
-            Err(FolderError::Io { path, action: "the folder cannot be locked", source })
-        }
+        Err(TryLockError::Error(source)) => Err(FolderError::Io {
+            path,
+            action: "the folder cannot be locked (some network file systems cannot; name another place with --results)",
+            source,
+        }),
     }
 }
 

@@ -4,9 +4,9 @@
 //! of requests ahead; one task owns batches, journal and counts. It must not know protocols, codecs, dialects
 //! or candle: it moves requests through a [`Model`] and outcomes into a [`Journal`].
 
-use std::collections::BTreeMap;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::time::UNIX_EPOCH;
 
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, watch};
 use super::journal::{Journal, JournalError};
 use super::plan::{Plan, PlanError, PlannedRequest};
 use crate::dataset::Dataset;
-use crate::media::{MediaError, Preparer, Ready};
+use crate::media::{FileStamp, MediaError, Preparer, Ready};
 use crate::model::{Answer, Model, Prepared};
 use crate::types::{Digest, MediaRecord, Outcome, Response};
 
@@ -28,6 +28,17 @@ pub enum GenerateError {
     /// The plan.
     #[error(transparent)]
     Plan(#[from] PlanError),
+    /// The model answers nothing any more.
+    #[error(
+        "the model failed {failures} requests in a row, the last because: {sentence}. The run was stopped so that \
+         the rest is not failed as well; what was answered is kept. Mend that, then give the same command again"
+    )]
+    Model {
+        /// How many.
+        failures: u64,
+        /// What the model said last.
+        sentence: String,
+    },
     /// A fault of this program.
     #[error("internal error: {0}; what was answered so far is kept, please report this")]
     Internal(String),
@@ -72,15 +83,13 @@ pub fn is_answered(journal: &Journal, request: &Digest, dataset: &Dataset) -> Re
         return Ok(false);
     }
     Ok(journal.media(request)?.iter().all(|record| {
-        std::fs::metadata(dataset.media_path(&record.name))
-            .map_or(true, |meta| meta.len() == record.bytes && modified(&meta) == record.modified)
+        FileStamp::of(&dataset.media_path(&record.name))
+            .is_none_or(|found| found == FileStamp { bytes: record.bytes, modified: record.modified })
     }))
 }
 
-fn modified(meta: &std::fs::Metadata) -> Option<u64> {
-    let since = meta.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
-    u64::try_from(since.as_nanos()).ok()
-}
+/// Requests that may fail one after the other before the model is taken to be out of order.
+const FAILURES_IN_A_ROW: u64 = 100;
 
 /// A request with its media, or the reason why they are not there.
 struct Item {
@@ -113,14 +122,14 @@ pub async fn generate(
     let ahead = (batch_size * concurrency + 1).clamp(4, 64);
     let (mut items, producer) = spawn_pipeline(plan, done, preparer, model, ahead);
 
-    let mut summary = Summary::default();
-    let mut batch: Vec<(Item, Digest)> = Vec::with_capacity(batch_size);
+    let mut state = State { plan, journal, observer, summary: Summary::default(), failures: 0 };
+    let mut queue = Queue::default();
     let mut under_way = FuturesUnordered::new();
     let (mut more, mut watching) = (true, true);
     loop {
-        let full = batch.len() >= batch_size || (!more && !batch.is_empty());
+        let full = queue.batch.len() >= batch_size || (!more && !queue.batch.is_empty());
         if full && under_way.len() < concurrency {
-            under_way.push(ask(model, plan, std::mem::take(&mut batch)));
+            under_way.push(ask(model, plan, std::mem::take(&mut queue.batch)));
             continue;
         }
         tokio::select! {
@@ -128,27 +137,30 @@ pub async fn generate(
             Some(finished) = under_way.next(), if !under_way.is_empty() => {
                 let finished: Vec<(Item, Digest, Answer)> = finished;
                 for (item, key, answer) in finished {
-                    let response = response(plan, &item, key, answer, None);
-                    record(journal, &item, &response, &mut summary, observer)?;
+                    state.answered(&item, key, answer)?;
+                    for waiting in queue.done(&key) {
+                        state.take(waiting, &mut queue)?;
+                    }
                 }
             }
             changed = stop.changed(), if more && watching => {
                 watching = changed.is_ok();
                 if *stop.borrow() {
                     // What is under way is finished; requests that no model has seen are not begun.
-                    summary.interrupted = true;
+                    state.summary.interrupted = true;
                     more = false;
                     items.close();
-                    batch.clear();
+                    queue = Queue::default();
                 }
             }
             item = items.recv(), if more && !full => match item {
                 None => more = false,
-                Some(item) => take(item, plan, journal, &mut batch, &mut summary, observer)?,
+                Some(item) => state.take(item, &mut queue)?,
             },
             else => break,
         }
     }
+    let State { summary, .. } = state;
     drop(items);
     journal.sync()?;
     match producer.await {
@@ -245,42 +257,93 @@ fn prepare(
         .collect()
 }
 
-/// Takes a prepared request: journals it at once where no model is needed, else puts it into the batch.
-fn take(
-    item: Item,
-    plan: &Plan,
-    journal: &mut Journal,
-    batch: &mut Vec<(Item, Digest)>,
-    summary: &mut Summary,
-    observer: &mut dyn Observer,
-) -> Result<(), GenerateError> {
-    let digests = match &item.media {
-        Ok(media) => media.iter().map(|ready| ready.audio.digest).collect::<Vec<_>>(),
-        Err(failure) => {
-            let answer = Answer { outcome: failure.outcome, ..Answer::failed(failure.error.clone()) };
-            let key = plan.recipe().key(&item.request.prompt, &[]);
-            let response = response(plan, &item, key, answer, None);
-            return record(journal, &item, &response, summary, observer);
+/// Requests that wait for the model.
+#[derive(Default)]
+struct Queue {
+    /// The next batch.
+    batch: Vec<(Item, Digest)>,
+    /// Keys that are in the batch or under way, with further requests for the same answer.
+    asked: HashMap<Digest, Vec<Item>>,
+}
+
+impl Queue {
+    /// Puts a request into the batch, or behind the one that asks the same already.
+    fn push(&mut self, item: Item, key: Digest) {
+        match self.asked.entry(key) {
+            Entry::Occupied(mut waiting) => waiting.get_mut().push(item),
+            Entry::Vacant(first) => {
+                first.insert(Vec::new());
+                self.batch.push((item, key));
+            }
         }
-    };
-    let key = plan.recipe().key(&item.request.prompt, &digests);
-    let Some(earlier) = journal.answer(&key)? else {
-        batch.push((item, key));
-        return Ok(());
-    };
-    // The same question on the same clip was answered before, for another request or under another time stamp.
-    let answer = Answer {
-        outcome: earlier.outcome,
-        text: earlier.text,
-        tokens: earlier.tokens,
-        usage: earlier.usage,
-        seconds: earlier.seconds,
-        attempts: earlier.attempts,
-        error: earlier.error,
-    };
-    let from = earlier.reused_from.unwrap_or(earlier.request);
-    let response = response(plan, &item, key, answer, Some(from));
-    record(journal, &item, &response, summary, observer)
+    }
+
+    /// A key is answered: the requests that waited for it.
+    fn done(&mut self, key: &Digest) -> Vec<Item> {
+        self.asked.remove(key).unwrap_or_default()
+    }
+}
+
+/// What the task that owns the run holds.
+struct State<'a> {
+    plan: &'a Plan,
+    journal: &'a mut Journal,
+    observer: &'a mut dyn Observer,
+    summary: Summary,
+    /// Requests that the model failed since its last answer.
+    failures: u64,
+}
+
+impl State<'_> {
+    /// Takes a prepared request: journals it at once where no model is needed, else queues it.
+    fn take(&mut self, item: Item, queue: &mut Queue) -> Result<(), GenerateError> {
+        let digests = match &item.media {
+            Ok(media) => media.iter().map(|ready| ready.audio.digest).collect::<Vec<_>>(),
+            Err(failure) => {
+                let answer = Answer { outcome: failure.outcome, ..Answer::failed(failure.error.clone()) };
+                let key = self.plan.recipe().key(&item.request.prompt, &[]);
+                return self.record(&item, &response(&item, key, answer, None));
+            }
+        };
+        let key = self.plan.recipe().key(&item.request.prompt, &digests);
+        let Some(earlier) = self.journal.answer(&key)? else {
+            queue.push(item, key);
+            return Ok(());
+        };
+        // The same question on the same clip was answered before, for another request or under another time stamp.
+        let answer = Answer {
+            outcome: earlier.outcome,
+            text: earlier.text,
+            tokens: earlier.tokens,
+            usage: earlier.usage,
+            seconds: earlier.seconds,
+            attempts: earlier.attempts,
+            error: earlier.error,
+        };
+        let from = earlier.reused_from.unwrap_or(earlier.request);
+        self.record(&item, &response(&item, key, answer, Some(from)))
+    }
+
+    /// Journals what the model made of a request.
+    fn answered(&mut self, item: &Item, key: Digest, answer: Answer) -> Result<(), GenerateError> {
+        let failed = answer.outcome == Outcome::RequestError;
+        self.failures = if failed { self.failures + 1 } else { 0 };
+        let response = response(item, key, answer, None);
+        self.record(item, &response)?;
+        if self.failures >= FAILURES_IN_A_ROW {
+            let sentence = response.error.unwrap_or_else(|| "no reason was given".to_owned());
+            return Err(GenerateError::Model { failures: self.failures, sentence });
+        }
+        Ok(())
+    }
+
+    fn record(&mut self, item: &Item, response: &Response) -> Result<(), GenerateError> {
+        self.journal.append(response)?;
+        *self.summary.outcomes.entry(response.outcome).or_default() += 1;
+        let error = response.error.as_ref().map(|e| format!("sample {}: {e}", response.sample));
+        self.observer.on(Event::Response { section: item.request.section, outcome: response.outcome, error });
+        Ok(())
+    }
 }
 
 async fn ask(model: &dyn Model, plan: &Plan, batch: Vec<(Item, Digest)>) -> Vec<(Item, Digest, Answer)> {
@@ -307,25 +370,18 @@ async fn ask(model: &dyn Model, plan: &Plan, batch: Vec<(Item, Digest)>) -> Vec<
         .collect()
 }
 
-fn response(plan: &Plan, item: &Item, key: Digest, answer: Answer, reused_from: Option<Digest>) -> Response {
+fn response(item: &Item, key: Digest, answer: Answer, reused_from: Option<Digest>) -> Response {
     let planned = &item.request.planned;
-    let records = || -> Vec<MediaRecord> {
-        let dataset = plan.sections.get(item.request.section).map(|section| &section.dataset);
-        let media = item.media.iter().flatten();
-        media
-            .zip(item.request.prompt.audio())
-            .map(|(ready, audio)| {
-                let meta = dataset.and_then(|d| std::fs::metadata(d.media_path(&audio.name)).ok());
-                MediaRecord {
-                    name: audio.name.clone(),
-                    digest: ready.audio.digest,
-                    bytes: meta.as_ref().map_or(0, std::fs::Metadata::len),
-                    modified: meta.as_ref().and_then(modified),
-                    audio: Some(ready.record.clone()),
-                }
-            })
-            .collect()
-    };
+    let media = item.media.iter().flatten().zip(item.request.prompt.audio());
+    let media = media
+        .map(|(ready, audio)| MediaRecord {
+            name: audio.name.clone(),
+            digest: ready.audio.digest,
+            bytes: ready.file.bytes,
+            modified: ready.file.modified,
+            audio: Some(ready.record.clone()),
+        })
+        .collect();
     Response {
         key,
         request: planned.request,
@@ -339,22 +395,8 @@ fn response(plan: &Plan, item: &Item, key: Digest, answer: Answer, reused_from: 
         usage: answer.usage,
         seconds: answer.seconds,
         attempts: answer.attempts,
-        media: records(),
+        media,
         reused_from,
         time: jiff::Timestamp::now().to_string(),
     }
-}
-
-fn record(
-    journal: &mut Journal,
-    item: &Item,
-    response: &Response,
-    summary: &mut Summary,
-    observer: &mut dyn Observer,
-) -> Result<(), GenerateError> {
-    journal.append(response)?;
-    *summary.outcomes.entry(response.outcome).or_default() += 1;
-    let error = response.error.as_ref().map(|e| format!("sample {}: {e}", response.sample));
-    observer.on(Event::Response { section: item.request.section, outcome: response.outcome, error });
-    Ok(())
 }

@@ -11,7 +11,7 @@ use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::types::{Digest, MediaRecord, Outcome, Response};
 
@@ -51,6 +51,19 @@ pub enum JournalError {
          name", .0.display()
     )]
     Header(PathBuf),
+    /// A line that begins like a response and is none.
+    #[error(
+        "{}: the line at byte {offset} is not a whole response ({reason}); it was damaged or edited: delete that \
+         line, and its request is done again", .path.display()
+    )]
+    Response {
+        /// The file.
+        path: PathBuf,
+        /// Where the line begins.
+        offset: u64,
+        /// What is wrong.
+        reason: String,
+    },
     /// Another version.
     #[error(
         "{}: written in version {found} of the journal's format, this program reads version {VERSION}; use the \
@@ -64,7 +77,7 @@ pub enum JournalError {
     },
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 struct Header {
     format: String,
     version: u64,
@@ -89,12 +102,9 @@ struct Index {
 
 impl Index {
     fn insert(&mut self, line: &Line, place: Place) {
-        // An answer is never hidden by a later failure: a file that has gone since does not unsay it.
-        let keeps_answer = !place.outcome.is_answer()
-            && self.by_request.get(&line.request).is_some_and(|earlier| earlier.outcome.is_answer());
-        if !keeps_answer {
-            self.by_request.insert(line.request, place);
-        }
+        // The latest counts, even if it is a failure: a request is asked again only where its media have
+        // changed, and then the earlier answer is one to other media. It stays under its key.
+        self.by_request.insert(line.request, place);
         if place.outcome.is_answer() {
             self.by_key.insert(line.key, place);
         }
@@ -130,13 +140,10 @@ impl Journal {
         let file =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(io)?;
         let mut journal = Self::scan(path, file)?;
+        journal.file.set_len(journal.end).map_err(io)?;
         if journal.end == 0 {
-            let header = Header { format: FORMAT.to_owned(), version: u64::from(VERSION) };
-            let line = serde_json::to_vec(&header).map_err(|e| io(e.into()))?;
-            journal.write_line(line)?;
+            journal.write_line(header_line())?;
             journal.sync()?;
-        } else {
-            journal.file.set_len(journal.end).map_err(io)?;
         }
         Ok(journal)
     }
@@ -163,6 +170,9 @@ impl Journal {
                 break;
             }
             if line.last() != Some(&b'\n') {
+                if number == 0 && !header_line().starts_with(&line) {
+                    return Err(JournalError::Header(path.to_owned()));
+                }
                 torn = true;
                 break;
             }
@@ -236,7 +246,11 @@ impl Journal {
         let mut file = &self.file;
         file.seek(SeekFrom::Start(place.offset)).map_err(io)?;
         file.read_exact(&mut line).map_err(io)?;
-        serde_json::from_slice(&line).map_err(|e| io(e.into()))
+        serde_json::from_slice(&line).map_err(|e| JournalError::Response {
+            path: self.path.clone(),
+            offset: place.offset,
+            reason: e.to_string(),
+        })
     }
 
     /// Writes a response as one line. On failure the journal is as it was before.
@@ -282,6 +296,11 @@ impl Journal {
         self.last_sync = Instant::now();
         Ok(())
     }
+}
+
+/// The first line, without its end.
+fn header_line() -> Vec<u8> {
+    format!("{{\"format\":\"{FORMAT}\",\"version\":{VERSION}}}").into_bytes()
 }
 
 fn check_header(path: &Path, line: &[u8]) -> Result<(), JournalError> {
@@ -341,12 +360,22 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_does_not_hide_an_earlier_answer() {
+    fn a_later_failure_counts_and_the_earlier_answer_stays_under_its_key() {
         let dir = tempfile::tempdir().unwrap();
         let mut journal = Journal::append_to(&dir.path().join("r.jsonl")).unwrap();
         journal.append(&response("a", Outcome::Ok, "heard")).unwrap();
         journal.append(&response("a", Outcome::MediaError, "")).unwrap();
-        assert_eq!(text_of(&journal, "a").as_deref(), Some("heard"));
+        assert_eq!(journal.outcome(&Digest::of(b"a")), Some(Outcome::MediaError));
+        assert_eq!(journal.answer(&Digest::of(b"key of a")).unwrap().unwrap().text, "heard");
+    }
+
+    #[test]
+    fn a_file_of_one_open_line_is_not_taken_for_a_torn_journal() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("r.jsonl");
+        std::fs::write(&path, "somebody's notes").unwrap();
+        assert!(matches!(Journal::append_to(&path), Err(JournalError::Header(_))));
+        assert_eq!(std::fs::read(&path).unwrap(), b"somebody's notes");
     }
 
     #[test]

@@ -58,14 +58,29 @@ pub struct Manifest {
     pub created: String,
     /// When it was planned last.
     pub planned: String,
-    /// The machine that planned it last.
-    pub host: Host,
+    /// The times that answers were made: with which version, where. More than one after a resume.
+    pub sessions: Vec<Session>,
     /// The configuration, resolved.
     pub config: RunConfig,
     /// The model.
     pub model: ModelIdentity,
     /// The benchmarks, in the order of the config.
     pub benchmarks: Vec<ManifestBenchmark>,
+}
+
+/// One time that answers were made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Session {
+    /// When it began.
+    pub begun: String,
+    /// The version of this program.
+    pub harness: String,
+    /// The machine.
+    pub host: Host,
+    /// The device of a local model.
+    pub device: String,
+    /// Requests that went through the model together.
+    pub batch_size: usize,
 }
 
 /// A machine.

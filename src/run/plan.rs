@@ -82,6 +82,7 @@ struct RecipeIdentity<'a> {
     model: &'a str,
     revision: &'a str,
     dtype: &'a str,
+    media: &'static str,
     max_seconds: f64,
     generation: &'a Generation,
     seed: u64,
@@ -96,6 +97,7 @@ impl Recipe {
             model: &model.model,
             revision: &model.revision,
             dtype: &model.dtype,
+            media: crate::media::PIPELINE,
             max_seconds,
             generation,
             seed,
@@ -135,10 +137,9 @@ fn without_names(prompt: &Prompt) -> Prompt {
         Prompt::Raw { audio, .. } => audio.iter_mut().for_each(|audio| audio.name.clear()),
         Prompt::Chat(messages) => {
             for part in messages.iter_mut().flat_map(|message| &mut message.parts) {
-                match part {
-                    Part::Text(_) => {}
-                    Part::Audio(audio) => audio.name.clear(),
-                    Part::Image(image) => image.name.clear(),
+                // Images keep their names as long as no digest stands for them.
+                if let Part::Audio(audio) = part {
+                    audio.name.clear();
                 }
             }
         }
@@ -166,12 +167,17 @@ impl Section {
         }
         // The samples with the smallest hashes: a draw that does not depend on the order of the rows.
         let mut ranks = std::collections::BinaryHeap::new();
+        let mut seen = HashSet::new();
         for row in self.dataset.rows()? {
             let Some(sample) = row.ok().and_then(|row| self.benchmark.sample(row.line, row.value).ok())
             else {
                 continue;
             };
-            ranks.push((rank(seed, &sample.id), id_hash(&sample.id)));
+            let id = id_hash(&sample.id);
+            if !seen.insert(id) {
+                continue;
+            }
+            ranks.push((rank(seed, &sample.id), id));
             if ranks.len() as u64 > limit {
                 ranks.pop();
             }

@@ -11,7 +11,7 @@ use super::manifest::{Manifest, ManifestBenchmark, ManifestError};
 use super::plan::{PlanFileError, read_plan};
 use crate::benchmark::{self, Benchmark, BuildError, RunFacts, Scorer};
 use crate::config::{BenchmarkConfig, RunConfig};
-use crate::report::published::{Published, PublishedError};
+use crate::report::published::PublishedError;
 use crate::report::scores_file::{Scores, ScoresError};
 use crate::report::table::Table;
 
@@ -144,23 +144,19 @@ pub fn read_scores(folder: &Path) -> Result<Scores, ScoreError> {
 pub fn report(folder: &Path, scores: &Scores) -> Result<Vec<Table>, ScoreError> {
     let manifest = manifest_of(folder)?;
     let mut tables = Vec::new();
-    for (config, _, benchmark) in sections(folder, &manifest)? {
+    let mut facts_of: HashMap<String, &ManifestBenchmark> = HashMap::new();
+    for (config, facts, benchmark) in sections(folder, &manifest)? {
         let Some(of_section) = scores.benchmarks.iter().find(|s| s.label == config.label) else { continue };
-        let published = Published::of(&config.name)?;
-        tables.extend(benchmark.tables(
-            of_section,
-            &published,
-            manifest.config.model.published_as.as_deref(),
-        ));
-    }
-    // A table that is pasted elsewhere must still say whose it is.
-    let model = &scores.model;
-    let whose = format!("model: {} ({} on {}), run {}", model.name, model.dtype, model.device, scores.run);
-    for table in &mut tables {
-        table.notes.insert(0, whose.clone());
-        if let Some(note) = &manifest.config.run.note {
-            table.notes.insert(1, format!("note: {note}"));
+        let published = benchmark::published(&config.name)?;
+        let compare_to = manifest.config.model.published_as.as_deref();
+        for table in benchmark.tables(of_section, &published, compare_to) {
+            facts_of.insert(table.name.clone(), facts);
+            tables.push(table);
         }
+    }
+    for table in &mut tables {
+        let section = facts_of.get(&table.name).copied();
+        table.notes.splice(0..0, whose(&manifest, section));
     }
     let to = folder.join("tables");
     std::fs::create_dir_all(&to).map_err(|source| FolderError::Io {
@@ -168,6 +164,7 @@ pub fn report(folder: &Path, scores: &Scores) -> Result<Vec<Table>, ScoreError> 
         action: "the folder cannot be made",
         source,
     })?;
+    remove_others(&to, &tables);
     for table in &tables {
         write_whole(&to.join(format!("{}.md", table.name)), |out| {
             out.write_all(table.markdown().as_bytes())
@@ -175,4 +172,62 @@ pub fn report(folder: &Path, scores: &Scores) -> Result<Vec<Table>, ScoreError> 
         write_whole(&to.join(format!("{}.csv", table.name)), |out| table.write_csv(out).map_err(Into::into))?;
     }
     Ok(tables)
+}
+
+/// Removes tables of an earlier config: they would stand beside the new ones as if they were of this run.
+fn remove_others(folder: &Path, tables: &[Table]) {
+    for path in std::fs::read_dir(folder).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path())) {
+        let ours = path.extension().is_some_and(|extension| extension == "md" || extension == "csv");
+        let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+        if ours && tables.iter().all(|table| table.name != stem) {
+            // One that cannot be removed is an old table too many, nothing worse.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// What a table must still say when it is pasted elsewhere: whose it is, how and from what it was made.
+fn whose(manifest: &Manifest, facts: Option<&ManifestBenchmark>) -> Vec<String> {
+    let Manifest { config, model, sessions, .. } = manifest;
+    let distinct = |values: Vec<String>| -> String {
+        let mut seen = Vec::new();
+        for value in values {
+            if !seen.contains(&value) {
+                seen.push(value);
+            }
+        }
+        seen.join(" and ")
+    };
+    let devices = distinct(sessions.iter().map(|session| session.device.clone()).collect());
+    let batches = distinct(sessions.iter().map(|session| session.batch_size.to_string()).collect());
+    let versions = distinct(sessions.iter().map(|session| session.harness.clone()).collect());
+    let digest: String = model.revision.chars().take(12).collect();
+    let mut notes = vec![format!(
+        "model: {} ({} {digest}, {} on {devices}, batches of {batches}), run {}, harness {versions}",
+        model.name, model.model, model.dtype, manifest.run
+    )];
+    notes.extend(config.run.note.iter().map(|note| format!("note: {note}")));
+    let generation = &config.generation;
+    let mut settings = if generation.temperature == 0.0 {
+        vec!["greedy".to_owned()]
+    } else {
+        let top_k = if generation.top_k == 0 { "off".to_owned() } else { generation.top_k.to_string() };
+        vec![format!("temperature {}, top_p {}, top_k {top_k}", generation.temperature, generation.top_p)]
+    };
+    if generation.repetition_penalty != 1.0 {
+        settings.push(format!("repetition penalty {}", generation.repetition_penalty));
+    }
+    settings.push(format!("at most {} new tokens", generation.max_new_tokens));
+    if !generation.stop.is_empty() {
+        settings.push(format!("stop at {:?}", generation.stop));
+    }
+    settings.push(format!("seed {}", config.run.seed));
+    let audio = &config.model.audio;
+    settings.push(format!("clips of at most {} s, window {}", audio.max_seconds, audio.window.as_str()));
+    notes.push(format!("settings: {}", settings.join(", ")));
+    notes.extend(facts.map(|facts| {
+        let name = facts.dataset.index.file_name().map(|name| name.to_string_lossy().into_owned());
+        format!("data: {} (blake3 {})", name.unwrap_or_default(), facts.dataset.blake3.short())
+    }));
+    notes
 }

@@ -13,7 +13,7 @@ mod tables;
 use super::build::{BuildError, Entry, PromptText, check_prompts};
 use super::{Benchmark, BenchmarkScores, Draft, RunFacts, Scorer};
 use crate::config::BenchmarkConfig;
-use crate::prompt::{PromptInfo, PromptSet, fill};
+use crate::prompt::{PromptInfo, PromptSet, fill, places};
 use crate::report::published::Published;
 use crate::report::table::Table;
 use crate::types::{AudioRef, Message, Part, Profile, Prompt, Role, Sample, Tags, Window};
@@ -140,6 +140,19 @@ fn needed(conditions: &[Condition], raw_speech: bool) -> Vec<PromptText> {
     texts
 }
 
+/// A model that is to answer in several languages must be told in which: one of the texts of each modality that
+/// crosses languages must hold `{tgt}`.
+fn check_target(conditions: &[Condition], prompts: &PromptSet) -> Result<(), BuildError> {
+    for condition in conditions.iter().filter(|condition| condition.crosses()) {
+        let texts = needed(&[*condition], prompts.get(SPEECH_FULL.name).is_some());
+        let told = |text: &PromptText| places(prompts.get(text.name).unwrap_or_default()).contains(&"tgt");
+        if let (false, Some(last)) = (texts.iter().any(told), texts.last()) {
+            return Err(BuildError::MissingPlace { text: last.name, place: "tgt" });
+        }
+    }
+    Ok(())
+}
+
 /// The texts that the conditions of these names need.
 pub(super) fn prompt_texts(conditions: &[String]) -> Result<Vec<PromptText>, BuildError> {
     Ok(needed(&Condition::parse_all(conditions)?, false))
@@ -154,6 +167,8 @@ pub(super) fn entry() -> Entry {
         conditions: Condition::ALL.into_iter().map(|c| (c.name(), c.about())).collect(),
         default_conditions: Condition::DEFAULT.map(Condition::name).to_vec(),
         metrics: vec![score::F1_CHAR_SET, score::F1_TOKEN_SET, score::EXACT],
+        wording: include_str!("../../../prompts/ccfqa/harness.toml"),
+        published: include_str!("../../../results/published/ccfqa.toml"),
         data: "questions: jsonl/test.jsonl of https://github.com/yxduir/ccfqa; recordings: the archive of the \
                Hugging Face dataset yxdu/ccfqa_test, unpacked beside it (eng/*.wav, cmn/*.wav, …)",
     }
@@ -184,8 +199,12 @@ impl Ccfqa {
         }
         let conditions = Condition::parse_all(&config.conditions)?;
         check_prompts(&prompts, &TEXTS, &needed(&conditions, prompts.get(SPEECH_FULL.name).is_some()))?;
+        let languages = languages(&config.languages)?;
+        if languages.len() > 1 {
+            check_target(&conditions, &prompts)?;
+        }
         Ok(Self {
-            languages: languages(&config.languages)?,
+            languages,
             names: conditions.iter().map(|condition| condition.name().to_owned()).collect(),
             conditions,
             prompts,

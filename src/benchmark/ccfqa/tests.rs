@@ -19,7 +19,7 @@ fn built(conditions: &[&str], languages: &[&str], change: impl Fn(&mut Benchmark
     config.conditions = conditions.iter().map(|&name| name.to_owned()).collect();
     config.languages = languages.iter().map(|&code| code.to_owned()).collect();
     change(&mut config);
-    Ccfqa::new(&config, PromptSet::harness_wording(NAME).unwrap(), Window::Whole).unwrap()
+    Ccfqa::new(&config, crate::benchmark::harness_wording(NAME).unwrap(), Window::Whole).unwrap()
 }
 
 fn row() -> Value {
@@ -242,7 +242,7 @@ fn same_answer_to_everything_is_a_warning() {
 /// SPEC: the authors' sheet from its own 64 pairs.
 #[test]
 fn averages_of_the_published_pairs_are_the_published_averages() {
-    let published = Published::of(NAME).unwrap();
+    let published = crate::benchmark::published(NAME).unwrap();
     let model = "Qwen2.5-Omni-7B";
     let find = |metric: &str, group: &[_]| published.find(model, "xsqa", metric, group).map(|f| f.value);
     for (metric, diagonal, all, cross, row_mean) in
@@ -335,7 +335,7 @@ fn official_prompts_have_their_hashes_and_renderings() {
             let (text, hash) = (text.as_str().unwrap(), hash.as_str().unwrap());
             assert_eq!(sha256_hex(text), hash, "{name}");
             if let Some(ours) = name.strip_prefix("harness_") {
-                assert_eq!(PromptSet::harness_wording(NAME).unwrap().get(ours), Some(text), "{name}");
+                assert_eq!(crate::benchmark::harness_wording(NAME).unwrap().get(ours), Some(text), "{name}");
             }
             checked += 1;
         }
@@ -405,7 +405,7 @@ fn every_departure_is_told() {
     config.languages = vec!["eng".into()];
     config.conditions = vec!["qa".into(), "sqa".into()];
     config.strip_output = false;
-    let prompts = PromptSet::harness_wording(NAME).unwrap();
+    let prompts = crate::benchmark::harness_wording(NAME).unwrap();
     let benchmark = Ccfqa::new(&config, prompts, Window::First).unwrap();
     let drawn = Generation {
         temperature: 0.7,
@@ -496,7 +496,7 @@ fn tables_show_this_run_beside_the_paper() {
     scores.label = "demo".into();
     scores.prompts = benchmark.prompts();
     scores.deviations = vec!["a subset".into()];
-    let published = Published::of(NAME).unwrap();
+    let published = crate::benchmark::published(NAME).unwrap();
     let tables = benchmark.tables(&scores, &published, Some("Qwen2.5-Omni-7B"));
     let names: Vec<&str> = tables.iter().map(|table| table.name.as_str()).collect();
     assert_eq!(

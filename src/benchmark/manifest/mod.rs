@@ -31,6 +31,8 @@ pub(super) fn entry() -> Entry {
         conditions: vec![(CONDITION, "each row as it stands")],
         default_conditions: vec![CONDITION],
         metrics: Metric::ALL.map(Metric::name).to_vec(),
+        wording: "",
+        published: "",
         data: "",
     }
 }

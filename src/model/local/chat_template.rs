@@ -55,7 +55,8 @@ impl ChatTemplate {
         environment.add_function("raise_exception", |text: String| -> Result<String, Error> {
             Err(Error::new(ErrorKind::InvalidOperation, format!("the template refuses the messages: {text}")))
         });
-        environment.add_function("strftime_now", strftime_now);
+        // `strftime_now` is left out on purpose: a prompt that holds the date would be another one tomorrow, under
+        // the same key. Templates that know it print a fixed date where it is not defined.
         // A mark of training tools around the assistant's words; it prints what it holds.
         let source = source.replace("{% generation %}", "").replace("{% endgeneration %}", "");
         environment
@@ -83,13 +84,6 @@ impl ChatTemplate {
     }
 }
 
-/// The date of now in a `strftime` format, for templates that print it.
-fn strftime_now(format: &str) -> Result<String, Error> {
-    let now = jiff::Timestamp::now().to_zoned_datetime(jiff::tz::TimeZone::UTC);
-    jiff::fmt::strtime::format(format, &now)
-        .map_err(|error| Error::new(ErrorKind::InvalidOperation, error.to_string()))
-}
-
 /// The template called `default` where there are several, else the only one.
 fn default_template(value: &Value) -> Option<String> {
     match value.get("chat_template")? {
@@ -115,7 +109,8 @@ fn message_value(message: &Message) -> Result<Value, String> {
         .iter()
         .map(|part| match part {
             Part::Text(text) => Ok(json!({"type": "text", "text": text})),
-            Part::Audio(audio) => Ok(json!({"type": "audio", "audio_url": audio.name})),
+            // The clip's name is no part of what is asked: the same clip under another name is the same request.
+            Part::Audio(_) => Ok(json!({"type": "audio", "audio_url": "audio"})),
             Part::Image(image) => {
                 Err(format!("the prompt holds an image ({}), and this model sees none", image.name))
             }
@@ -154,7 +149,7 @@ mod tests {
         assert_eq!(
             message_value(&user(vec![audio, Part::Text("t".to_owned())])).unwrap(),
             json!({"role": "user", "content": [
-                {"type": "audio", "audio_url": "a.wav"}, {"type": "text", "text": "t"}]})
+                {"type": "audio", "audio_url": "audio"}, {"type": "text", "text": "t"}]})
         );
         let image = user(vec![Part::Image(ImageRef { name: "i.png".to_owned() })]);
         assert!(message_value(&image).unwrap_err().contains("i.png"));
@@ -171,14 +166,13 @@ mod tests {
             ("{{ messages[0].nothing.more }}", "undefined"),
             ("{{ raise_exception('roles must alternate') }}", "roles must alternate"),
             ("{{ messages | nofilter }}", "unknown filter"),
-            ("{{ strftime_now('%') }}", "failed"),
+            ("{{ strftime_now('%Y') }}", "strftime_now"),
         ] {
             let error = render(source).unwrap_err();
             assert!(error.contains(part) && !error.contains('\n'), "{source}: {error}");
         }
         assert_eq!(render("{{ 'A b'.upper() }}{{ messages[0].nothing }}").unwrap(), "A B");
-        let year = render("{{ strftime_now('%Y') }}").unwrap();
-        assert!(year.len() == 4 && year.starts_with("20"), "{year}");
+        assert_eq!(render("{{ 1 if strftime_now is defined else 2 }}").unwrap(), "2");
     }
 
     #[test]

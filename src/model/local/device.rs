@@ -100,8 +100,11 @@ impl DeviceChoice {
             Self::Metal => Ok((metal()?, self.to_string())),
             Self::Auto => {
                 for choice in [Self::Cuda(0), Self::Metal] {
-                    if let Ok(opened) = choice.open() {
-                        return Ok(opened);
+                    match choice.open() {
+                        Ok(opened) => return Ok(opened),
+                        Err(DeviceError::NotBuilt { .. }) => {}
+                        // A broken driver must not turn hours into days without a word.
+                        Err(error) => tracing::warn!("{error}; `device = \"auto\"` goes on without it"),
                     }
                 }
                 Self::Cpu.open()

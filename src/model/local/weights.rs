@@ -28,9 +28,11 @@ pub(super) const LFS_SENTENCE: &str = "is a git-lfs pointer, not the file itself
 /// Headers larger than this are refused, as the reference implementation does.
 const LARGEST_HEADER: u64 = 100 << 20;
 
-/// How many blocks of a weights file go into the digest, and how long they are.
-const BLOCKS: u64 = 16;
-const BLOCK: u64 = 64 << 10;
+/// Files up to this size go into the digest whole.
+const WHOLE: u64 = 16 << 20;
+
+/// Of larger files each tensor gives three blocks of this size: its first bytes, its middle and its last.
+const BLOCK: u64 = 4 << 10;
 
 /// The small files that decide a model's answers, in the order of the digest.
 const SMALL_FILES: [&str; 8] = [
@@ -60,6 +62,8 @@ struct Shard {
     bytes: u64,
     data_start: u64,
     header: Digest,
+    /// Where the data of each tensor begin and end, from the start of the file, in the file's order.
+    tensors: Vec<(u64, u64)>,
 }
 
 /// The weights of a folder, known by their headers: nothing but headers has been read.
@@ -149,9 +153,9 @@ impl Checkpoint {
 
     /// The digest of the model's files: the content of every small file that decides answers (config, generation
     /// config, preprocessor config, tokenizer and its config, chat template, shard index), and of each weights
-    /// file its name, size, the blake3 of its header, and 16 evenly spaced blocks of 64 KiB (the whole of a file
-    /// that is no larger). Cheap for any size; a checkpoint that was trained further differs in every block, but
-    /// a file damaged between the blocks is not noticed.
+    /// file its name, size, the blake3 of its header, and of every tensor the first, middle and last 4 KiB (all
+    /// data of a file of at most 16 MiB). Cheap for any size: training that touches a tensor changes nearly all of
+    /// its numbers, so it shows even where a single tensor was trained. A few bytes damaged elsewhere do not.
     pub(super) fn digest(&self) -> Result<Digest, LoadError> {
         let mut hasher = blake3::Hasher::new();
         let mut field = |bytes: &[u8]| {
@@ -171,11 +175,8 @@ impl Checkpoint {
             field(shard.name.as_bytes());
             field(&shard.bytes.to_le_bytes());
             field(&shard.header.0);
-            for block in sample_blocks(shard)
-                .map_err(|source| LoadError::Unreadable { path: shard.path.clone(), source })?
-            {
-                field(&block);
-            }
+            sample_blocks(shard, &mut field)
+                .map_err(|source| LoadError::Unreadable { path: shard.path.clone(), source })?;
         }
         Ok(Digest(*hasher.finalize().as_bytes()))
     }
@@ -342,14 +343,15 @@ fn read_header(path: &Path, name: String) -> Result<(Shard, Vec<Entry>), LoadErr
     let json: serde_json::Map<String, Value> = serde_json::from_slice(&header)
         .map_err(|error| malformed(format!("is no safetensors file: its header is not JSON ({error})")))?;
     let mut entries = Vec::with_capacity(json.len());
-    let mut data = 0;
+    let (mut data, mut tensors) = (0, Vec::with_capacity(json.len()));
     for (tensor, value) in json {
         if tensor == "__metadata__" {
             continue;
         }
-        let (entry, end) =
+        let (entry, (from, to)) =
             read_entry(&tensor, &value).map_err(|problem| malformed(format!("tensor {tensor} {problem}")))?;
-        data = data.max(end);
+        data = data.max(to);
+        tensors.push((data_start.saturating_add(from), data_start.saturating_add(to)));
         entries.push(entry);
     }
     let promised = data_start.saturating_add(data);
@@ -358,12 +360,13 @@ fn read_header(path: &Path, name: String) -> Result<(Shard, Vec<Entry>), LoadErr
             "is cut short: its header promises {promised} bytes and the file has {bytes}; download it again"
         )));
     }
+    tensors.sort_unstable();
     let header = Digest::of(&header);
-    Ok((Shard { path: path.to_path_buf(), name, bytes, data_start, header }, entries))
+    Ok((Shard { path: path.to_path_buf(), name, bytes, data_start, header, tensors }, entries))
 }
 
-/// One tensor of a header and where its data end.
-fn read_entry(name: &str, value: &Value) -> Result<(Entry, u64), String> {
+/// One tensor of a header, and where its data begin and end, from the start of all data.
+fn read_entry(name: &str, value: &Value) -> Result<(Entry, (u64, u64)), String> {
     let dtype = match value.get("dtype").and_then(Value::as_str) {
         Some("F32") => DType::F32,
         Some("F16") => DType::F16,
@@ -393,31 +396,30 @@ fn read_entry(name: &str, value: &Value) -> Result<(Entry, u64), String> {
         return Err(format!("has the shape {shape:?}, but its data_offsets {offsets:?} hold another size"));
     }
     let shape = shape.into_iter().map(|n| n as usize).collect();
-    Ok((Entry { disk_name: name.to_owned(), dtype, shape }, to))
+    Ok((Entry { disk_name: name.to_owned(), dtype, shape }, (from, to)))
 }
 
-/// The parts of a weights file that go into the digest.
-fn sample_blocks(shard: &Shard) -> std::io::Result<Vec<Vec<u8>>> {
+/// Gives the parts of a weights file that go into the digest to `field`, one after the other.
+fn sample_blocks(shard: &Shard, mut field: impl FnMut(&[u8])) -> std::io::Result<()> {
     let mut file = File::open(&shard.path)?;
-    let data = shard.bytes - shard.data_start;
-    let places: Vec<(u64, u64)> = if data <= BLOCKS * BLOCK {
-        vec![(0, data)]
-    } else {
-        (0..BLOCKS)
-            .map(|block| {
-                let offset = u128::from(data - BLOCK) * u128::from(block) / u128::from(BLOCKS - 1);
-                (offset as u64, BLOCK)
-            })
-            .collect()
-    };
-    let mut blocks = Vec::with_capacity(places.len());
-    for (offset, length) in places {
-        let mut block = vec![0; length as usize];
-        file.seek(SeekFrom::Start(shard.data_start + offset))?;
+    let mut block = Vec::new();
+    let mut give = |from: u64, to: u64| -> std::io::Result<()> {
+        block.resize(to.saturating_sub(from) as usize, 0);
+        file.seek(SeekFrom::Start(from))?;
         file.read_exact(&mut block)?;
-        blocks.push(block);
+        field(&block);
+        Ok(())
+    };
+    if shard.bytes <= WHOLE {
+        return give(shard.data_start, shard.bytes);
     }
-    Ok(blocks)
+    for &(from, to) in &shard.tensors {
+        let middle = from + (to - from) / 2;
+        give(from, to.min(from + BLOCK))?;
+        give(middle, to.min(middle + BLOCK))?;
+        give(from.max(to.saturating_sub(BLOCK)), to)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -531,7 +533,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let weights = folder.path().join("model.safetensors");
         let digest = || Checkpoint::open(folder.path()).unwrap().digest().unwrap();
-        write(&weights, &[("a", "F32", &[1 << 20])]);
+        write(&weights, &[("a", "F32", &[4 << 20]), ("b", "F32", &[100]), ("c", "F32", &[4 << 20])]);
         let first = digest();
         assert_eq!(first, digest());
         std::fs::write(folder.path().join("README.md"), "x").unwrap();
@@ -539,10 +541,15 @@ mod tests {
         std::fs::write(folder.path().join("generation_config.json"), "{}").unwrap();
         let second = digest();
         assert_ne!(first, second);
-        let mut bytes = std::fs::read(&weights).unwrap();
-        *bytes.last_mut().unwrap() = 1;
-        std::fs::write(&weights, bytes).unwrap();
-        assert_ne!(second, digest());
+        // A change in the last number, and one in a small tensor in the middle, both in a file that is sampled.
+        let bytes = std::fs::read(&weights).unwrap();
+        assert!(bytes.len() as u64 > WHOLE);
+        for at in [bytes.len() - 1, bytes.len() - (16 << 20) - 200] {
+            let mut changed = bytes.clone();
+            changed[at] = 1;
+            std::fs::write(&weights, changed).unwrap();
+            assert_ne!(second, digest(), "byte {at}");
+        }
     }
 
     proptest::proptest! {
