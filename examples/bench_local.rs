@@ -1,8 +1,8 @@
 //! Times the local Qwen2-Audio on random weights of a middle size: encoder, prefill and decoding.
 //!
-//! `cargo run --release --example bench_local -- FOLDER [REPETITIONS] [DEVICE] [DTYPE]`
+//! `cargo run --release --example bench_local -- FOLDER [REPETITIONS] [DEVICE] [DTYPE] [ONLY]`
 //!
-//! FOLDER is made with random weights (257 M parameters, 1 GB) if it is not there: an audio encoder of 6 layers 512 wide, a
+//! With ONLY, only the figures are taken whose names hold that text. FOLDER is made with random weights (257 M parameters, 1 GB) if it is not there: an audio encoder of 6 layers 512 wide, a
 //! text model of 12 layers 896 wide and a vocabulary of 32,000. Every figure is the least of all repetitions, in seconds of
 //! wall time and of processor time over all threads: on a busy machine only the latter says something.
 #![cfg_attr(feature = "local", expect(clippy::print_stdout, reason = "a program that prints its figures"))]
@@ -39,6 +39,7 @@ mod bench {
         let repetitions: usize = arguments.next().map_or(Ok(5), |text| text.parse())?;
         let device = arguments.next().unwrap_or_else(|| "cpu".to_owned());
         let dtype = arguments.next().unwrap_or_else(|| "auto".to_owned());
+        let only = arguments.next().unwrap_or_default();
         if !folder.join("config.json").exists() {
             make(&folder)?;
         }
@@ -48,26 +49,30 @@ mod bench {
         let threads = candle_core::utils::get_num_threads();
         println!("device {name}, {threads} threads, loaded in {:.2} s", start.elapsed().as_secs_f64());
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
-        pool.install(|| measure(&mut model, repetitions))
+        pool.install(|| measure(&mut model, repetitions, &only))
     }
 
-    fn measure(model: &mut Qwen2Audio, repetitions: usize) -> Result<(), Box<dyn Error + Send + Sync>> {
+    fn measure(
+        model: &mut Qwen2Audio,
+        repetitions: usize,
+        only: &str,
+    ) -> Result<(), Box<dyn Error + Send + Sync>> {
         let wave: Vec<f32> = (0..480_000).map(|i| 0.1 * (i as f32 * 0.17).sin()).collect();
         let extractor = MelExtractor::new(128)?;
-        time("log-mel of 30 s", repetitions, || {
+        time(only, "log-mel of 30 s", repetitions, || {
             extractor.compute(&wave)?;
             Ok(())
         })?;
         for seconds in [4, 30] {
             let mel = extractor.compute(&wave[..seconds * 16_000])?;
-            time(&format!("encoder, {seconds} s"), repetitions, || {
+            time(only, &format!("encoder, {seconds} s"), repetitions, || {
                 model.audio_vectors(&mel)?;
                 Ok(())
             })?;
         }
         for tokens in [16, 32, 64, 128, 800] {
             let prompt = [(text(tokens), Vec::new())];
-            time(&format!("prefill of {tokens} tokens"), repetitions, || {
+            time(only, &format!("prefill of {tokens} tokens"), repetitions, || {
                 model.next_logits(&prompt)?;
                 Ok(())
             })?;
@@ -79,7 +84,7 @@ mod bench {
             clips += 1;
             PreparedAudio { digest: Digest::of(&clips.to_le_bytes()), features: Arc::clone(&mel) }
         };
-        time("prefill of 800 tokens, 750 of them audio, encoder included", repetitions, || {
+        time(only, "prefill of 800 tokens, 750 of them audio, encoder included", repetitions, || {
             model.next_logits(&[(audio(20, 30), vec![clip()])])?;
             Ok(())
         })?;
@@ -89,7 +94,7 @@ mod bench {
             let mut seconds = [0.0; 2];
             for (seconds, new) in seconds.iter_mut().zip([1, 33]) {
                 let requests: Vec<Prepared> = (0..rows).map(|row| request(tokens, new, row)).collect();
-                *seconds = time(&format!("{new} new tokens after {name}"), repetitions.min(3), || {
+                *seconds = time(only, &format!("{new} new tokens after {name}"), repetitions.min(3), || {
                     model.answer(&requests, true)?;
                     Ok(())
                 })?;
@@ -104,10 +109,14 @@ mod bench {
 
     /// Prints and gives the least wall time.
     fn time(
+        only: &str,
         name: &str,
         repetitions: usize,
         mut work: impl FnMut() -> Result<(), Box<dyn Error + Send + Sync>>,
     ) -> Result<f64, Box<dyn Error + Send + Sync>> {
+        if !name.contains(only) {
+            return Ok(f64::NAN);
+        }
         let (mut wall, mut processor) = (f64::MAX, f64::MAX);
         for _ in 0..=repetitions {
             let (start, before) = (Instant::now(), processor_seconds());

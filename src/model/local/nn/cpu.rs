@@ -10,7 +10,7 @@
 
 use std::sync::OnceLock;
 
-use pulp::Arch;
+use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
 
 use super::products::Products;
@@ -21,19 +21,47 @@ pub(super) fn arch() -> Arch {
     *ARCH.get_or_init(Arch::new)
 }
 
-/// The exponential to about one unit in the last place, for arguments below 88; what underflows is zero or nearly so,
-/// and NaN stays NaN.
+/// Work that is compiled for each instruction set. A closure would not do: the compiler wraps it in a function of its own that
+/// lacks the instruction set.
+trait Kernel {
+    /// Does it. `FMA` says whether there is an instruction that multiplies and adds; without it `mul_add` is a slow call.
+    fn run<const FMA: bool>(self);
+}
+
+struct OnSimd<K>(K);
+
+impl<K: Kernel> WithSimd for OnSimd<K> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        if size_of::<S::f32s>() > size_of::<f32>() { self.0.run::<true>() } else { self.0.run::<false>() }
+    }
+}
+
+fn run(kernel: impl Kernel) {
+    arch().dispatch(OnSimd(kernel));
+}
+
+/// `a · b + c`.
 #[inline(always)]
-fn exp(x: f32) -> f32 {
+fn fused<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
+    if FMA { a.mul_add(b, c) } else { a * b + c }
+}
+
+/// The exponential within 3e-7 of itself, for arguments below 88; what underflows is zero or nearly so, and NaN stays NaN.
+#[inline(always)]
+fn exp<const FMA: bool>(x: f32) -> f32 {
     // 1.5 · 2^23: adding it rounds to an integer that is then in the low bits.
     const ROUND: f32 = 12_582_912.0;
     let x = if x < -87.0 { -87.0 } else { x };
-    let shifted = x * std::f32::consts::LOG2_E + ROUND;
+    let shifted = fused::<FMA>(x, std::f32::consts::LOG2_E, ROUND);
     let n = shifted - ROUND;
-    let r = (x - n * 0.693_145_75) - n * 1.428_606_8e-6;
-    let mut p = 1.0 / 5040.0;
-    for factor in [1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0] {
-        p = p * r + factor;
+    let r = fused::<FMA>(n, -1.428_606_8e-6, fused::<FMA>(n, -0.693_145_75, x));
+    // The polynomial of least relative error for |r| up to ln(2) / 2.
+    let mut p = 0.008_297_646;
+    for factor in [0.041_915_43, 0.166_675_75, 0.499_988_94, 0.999_999_7, 1.000_000_1] {
+        p = fused::<FMA>(p, r, factor);
     }
     let power = f32::from_bits((shifted.to_bits() << 23).wrapping_add(0x3f80_0000));
     p * power
@@ -41,16 +69,16 @@ fn exp(x: f32) -> f32 {
 
 /// The error function within 4e-7: a rational function fitted to it on [-3.95, 3.95], where it reaches one.
 #[inline(always)]
-fn erf(x: f32) -> f32 {
+fn erf<const FMA: bool>(x: f32) -> f32 {
     let x = x.clamp(-3.95, 3.95);
     let z = x * x;
     let mut p = 2.011_777_3e-6;
     for factor in [2.875_922e-4, 3.917_012e-3, 5.320_613e-2, 0.194_028_76, std::f32::consts::FRAC_2_SQRT_PI] {
-        p = p * z + factor;
+        p = fused::<FMA>(p, z, factor);
     }
     let mut q = 3.783_962_7e-5;
     for factor in [1.198_123_5e-3, 1.527_009_8e-2, 0.115_587_87, 0.505_285, 1.0] {
-        q = q * z + factor;
+        q = fused::<FMA>(q, z, factor);
     }
     (x * p / q).clamp(-1.0, 1.0)
 }
@@ -70,33 +98,44 @@ pub(super) fn finish(
         return;
     }
     let piece = (PIECE / width).max(1) * width;
-    let work = |y: &mut [f32], residual: Option<&[f32]>| {
-        arch().dispatch(|| {
-            if let Some(bias) = bias {
-                for y in y.chunks_exact_mut(width) {
-                    for (y, bias) in y.iter_mut().zip(bias) {
-                        *y += bias;
-                    }
-                }
-            }
-            if gelu {
-                for y in y.iter_mut() {
-                    *y = 0.5 * *y * (1.0 + erf(*y * std::f32::consts::FRAC_1_SQRT_2));
-                }
-            }
-            if let Some(residual) = residual {
-                for (y, residual) in y.iter_mut().zip(residual) {
-                    *y += residual;
-                }
-            }
-        });
-    };
     match residual {
-        None => y.par_chunks_mut(piece).for_each(|y| work(y, None)),
+        None => y.par_chunks_mut(piece).for_each(|y| run(Finish { y, width, bias, gelu, residual: None })),
         Some(residual) => y
             .par_chunks_mut(piece)
             .zip(residual.par_chunks(piece))
-            .for_each(|(y, residual)| work(y, Some(residual))),
+            .for_each(|(y, residual)| run(Finish { y, width, bias, gelu, residual: Some(residual) })),
+    }
+}
+
+struct Finish<'a> {
+    y: &'a mut [f32],
+    width: usize,
+    bias: Option<&'a [f32]>,
+    gelu: bool,
+    residual: Option<&'a [f32]>,
+}
+
+impl Kernel for Finish<'_> {
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let Self { y, width, bias, gelu, residual } = self;
+        if let Some(bias) = bias {
+            for y in y.chunks_exact_mut(width) {
+                for (y, bias) in y.iter_mut().zip(bias) {
+                    *y += bias;
+                }
+            }
+        }
+        if gelu {
+            for y in y.iter_mut() {
+                *y = 0.5 * *y * (1.0 + erf::<FMA>(*y * std::f32::consts::FRAC_1_SQRT_2));
+            }
+        }
+        if let Some(residual) = residual {
+            for (y, residual) in y.iter_mut().zip(residual) {
+                *y += residual;
+            }
+        }
     }
 }
 
@@ -106,17 +145,29 @@ pub(super) fn swiglu(pairs: &[f32], width: usize, out: &mut [f32]) {
         return;
     }
     let rows = (PIECE / width).max(1);
-    out.par_chunks_mut(rows * width).zip(pairs.par_chunks(rows * 2 * width)).for_each(|(out, pairs)| {
-        arch().dispatch(|| {
-            for (out, pair) in out.chunks_exact_mut(width).zip(pairs.chunks_exact(2 * width)) {
-                let (gates, ups) = pair.split_at(width);
-                for ((out, &gate), &up) in out.iter_mut().zip(gates).zip(ups) {
-                    let negated = if gate < -88.0 { 88.0 } else { -gate };
-                    *out = gate / (1.0 + exp(negated)) * up;
-                }
+    out.par_chunks_mut(rows * width)
+        .zip(pairs.par_chunks(rows * 2 * width))
+        .for_each(|(out, pairs)| run(SwiGlu { pairs, width, out }));
+}
+
+struct SwiGlu<'a> {
+    pairs: &'a [f32],
+    width: usize,
+    out: &'a mut [f32],
+}
+
+impl Kernel for SwiGlu<'_> {
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let Self { pairs, width, out } = self;
+        for (out, pair) in out.chunks_exact_mut(width).zip(pairs.chunks_exact(2 * width)) {
+            let (gates, ups) = pair.split_at(width);
+            for ((out, &gate), &up) in out.iter_mut().zip(gates).zip(ups) {
+                let negated = if gate < -88.0 { 88.0 } else { -gate };
+                *out = gate / (1.0 + exp::<FMA>(negated)) * up;
             }
-        });
-    });
+        }
+    }
 }
 
 /// Softmax in place of `scale · row`, of which the first `valid(row)` values count and the rest become zero.
@@ -126,20 +177,30 @@ pub(super) fn softmax(scores: &mut [f32], width: usize, scale: f32, valid: impl 
     }
     let rows = (PIECE / width).max(1);
     scores.par_chunks_mut(rows * width).enumerate().for_each(|(piece, scores)| {
-        arch().dispatch(|| {
-            for (row, scores) in scores.chunks_exact_mut(width).enumerate() {
-                let valid = valid(piece * rows + row).min(width);
-                let (seen, hidden) = scores.split_at_mut(valid);
-                softmax_row(seen, scale);
-                hidden.fill(0.0);
-            }
-        });
+        for (row, scores) in scores.chunks_exact_mut(width).enumerate() {
+            let valid = valid(piece * rows + row).min(width);
+            let (row, hidden) = scores.split_at_mut(valid);
+            run(SoftmaxRow { row, scale });
+            hidden.fill(0.0);
+        }
     });
+}
+
+struct SoftmaxRow<'a> {
+    row: &'a mut [f32],
+    scale: f32,
+}
+
+impl Kernel for SoftmaxRow<'_> {
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        softmax_row::<FMA>(self.row, self.scale);
+    }
 }
 
 /// Softmax of one row in place. A NaN makes the whole row NaN.
 #[inline(always)]
-fn softmax_row(row: &mut [f32], scale: f32) {
+fn softmax_row<const FMA: bool>(row: &mut [f32], scale: f32) {
     const LANES: usize = 16;
     let mut tops = [f32::NEG_INFINITY; LANES];
     let (blocks, rest) = row.as_chunks::<LANES>();
@@ -153,13 +214,13 @@ fn softmax_row(row: &mut [f32], scale: f32) {
     let (blocks, rest) = row.as_chunks_mut::<LANES>();
     for block in blocks {
         for lane in 0..LANES {
-            block[lane] = exp((block[lane] - top) * scale);
+            block[lane] = exp::<FMA>((block[lane] - top) * scale);
             sums[lane] += block[lane];
         }
     }
     let mut sum = sums.iter().sum::<f32>();
     for value in rest {
-        *value = exp((*value - top) * scale);
+        *value = exp::<FMA>((*value - top) * scale);
         sum += *value;
     }
     let factor = 1.0 / sum;
@@ -212,57 +273,74 @@ pub(super) fn attend_step(step: &Step<'_>, out: &mut [f32]) {
         for (query, out) in out.chunks_exact_mut(width).enumerate() {
             let column_scores = turned.iter().skip(query).step_by(group);
             scores.iter_mut().zip(column_scores).for_each(|(score, value)| *score = *value);
-            arch().dispatch(|| {
-                softmax_row(&mut scores, step.scale);
-                for (score, values) in scores.iter().zip(values.chunks_exact(width)) {
-                    for (out, value) in out.iter_mut().zip(values) {
-                        *out += score * value;
-                    }
-                }
-            });
+            run(Mix { scores: &mut scores, scale: step.scale, values, out });
         }
     });
 }
 
-/// Root-mean-square norm of rows as wide as `weight`.
-pub(super) fn rms_norm(x: &[f32], weight: &[f32], epsilon: f32, out: &mut [f32]) {
-    rows(x, weight.len(), out, |x, out| {
-        let factor = 1.0 / (dot(x, x) / x.len() as f32 + epsilon).sqrt();
-        for ((out, x), weight) in out.iter_mut().zip(x).zip(weight) {
-            *out = x * factor * weight;
-        }
-    });
+/// `out += softmax(scale · scores) · values`.
+struct Mix<'a> {
+    scores: &'a mut [f32],
+    scale: f32,
+    values: &'a [f32],
+    out: &'a mut [f32],
 }
 
-/// Layer norm of rows as wide as `weight`.
-pub(super) fn layer_norm(x: &[f32], weight: &[f32], bias: &[f32], epsilon: f32, out: &mut [f32]) {
-    rows(x, weight.len(), out, |x, out| {
-        let mean = sum(x) / x.len() as f32;
-        for (out, x) in out.iter_mut().zip(x) {
-            *out = x - mean;
+impl Kernel for Mix<'_> {
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let Self { scores, scale, values, out } = self;
+        softmax_row::<FMA>(scores, scale);
+        for (score, values) in scores.iter().zip(values.chunks_exact(out.len())) {
+            for (out, value) in out.iter_mut().zip(values) {
+                *out = fused::<FMA>(*score, *value, *out);
+            }
         }
-        let factor = 1.0 / (dot(out, out) / x.len() as f32 + epsilon).sqrt();
-        for ((out, weight), bias) in out.iter_mut().zip(weight).zip(bias) {
-            *out = *out * factor * weight + bias;
-        }
-    });
+    }
 }
 
-fn rows(x: &[f32], width: usize, out: &mut [f32], row: impl Fn(&[f32], &mut [f32]) + Sync) {
-    if width == 0 {
+/// Root-mean-square norm of rows as wide as `weight`, or layer norm where there is a `bias`.
+pub(super) fn norm(x: &[f32], weight: &[f32], bias: Option<&[f32]>, epsilon: f32, out: &mut [f32]) {
+    if weight.is_empty() {
         return;
     }
-    let piece = (PIECE / width).max(1) * width;
-    out.par_chunks_mut(piece).zip(x.par_chunks(piece)).for_each(|(out, x)| {
-        arch().dispatch(
-            #[inline(always)]
-            || {
-                for (out, x) in out.chunks_exact_mut(width).zip(x.chunks_exact(width)) {
-                    row(x, out);
+    let piece = (PIECE / weight.len()).max(1) * weight.len();
+    out.par_chunks_mut(piece)
+        .zip(x.par_chunks(piece))
+        .for_each(|(out, x)| run(Norm { x, weight, bias, epsilon, out }));
+}
+
+struct Norm<'a> {
+    x: &'a [f32],
+    weight: &'a [f32],
+    bias: Option<&'a [f32]>,
+    epsilon: f32,
+    out: &'a mut [f32],
+}
+
+impl Kernel for Norm<'_> {
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let Self { x, weight, bias, epsilon, out } = self;
+        let width = weight.len();
+        for (x, out) in x.chunks_exact(width).zip(out.chunks_exact_mut(width)) {
+            let Some(bias) = bias else {
+                let factor = 1.0 / (dot::<FMA>(x, x) / width as f32 + epsilon).sqrt();
+                for ((out, x), weight) in out.iter_mut().zip(x).zip(weight) {
+                    *out = x * factor * weight;
                 }
-            },
-        );
-    });
+                continue;
+            };
+            let mean = sum(x) / width as f32;
+            for (out, x) in out.iter_mut().zip(x) {
+                *out = x - mean;
+            }
+            let factor = 1.0 / (dot::<FMA>(out, out) / width as f32 + epsilon).sqrt();
+            for ((out, weight), bias) in out.iter_mut().zip(weight).zip(bias) {
+                *out = *out * factor * weight + bias;
+            }
+        }
+    }
 }
 
 #[inline(always)]
@@ -278,12 +356,12 @@ fn sum(x: &[f32]) -> f32 {
 }
 
 #[inline(always)]
-fn dot(x: &[f32], y: &[f32]) -> f32 {
+fn dot<const FMA: bool>(x: &[f32], y: &[f32]) -> f32 {
     let ((blocks_x, rest_x), (blocks_y, rest_y)) = (x.as_chunks::<16>(), y.as_chunks::<16>());
     let mut sums = [0.0_f32; 16];
     for (x, y) in blocks_x.iter().zip(blocks_y) {
         for lane in 0..16 {
-            sums[lane] += x[lane] * y[lane];
+            sums[lane] = fused::<FMA>(x[lane], y[lane], sums[lane]);
         }
     }
     sums.iter().sum::<f32>() + rest_x.iter().zip(rest_y).map(|(x, y)| x * y).sum::<f32>()
@@ -309,9 +387,11 @@ pub(super) mod tests {
         for step in -87_000..=88_000 {
             let x = step as f32 / 1000.0;
             let exact = f64::from(x).exp();
-            assert!(((f64::from(exp(x)) - exact) / exact).abs() < 3e-7, "{x}");
+            for found in [exp::<false>(x), exp::<true>(x)] {
+                assert!(((f64::from(found) - exact) / exact).abs() < 4e-7, "{x}");
+            }
         }
-        assert!(exp(f32::NAN).is_nan() && exp(f32::NEG_INFINITY) < 1e-37);
+        assert!(exp::<true>(f32::NAN).is_nan() && exp::<true>(f32::NEG_INFINITY) < 1e-37);
         // erf by its Taylor series, which is exact enough in f64 for these arguments.
         for step in -4500..=4500 {
             let x = f64::from(step) / 1000.0;
@@ -321,7 +401,9 @@ pub(super) mod tests {
                 sum += term / f64::from(2 * n + 1);
             }
             let exact = sum * std::f64::consts::FRAC_2_SQRT_PI;
-            assert!((f64::from(erf(x as f32)) - exact).abs() < 5e-7, "{x}: {} {exact}", erf(x as f32));
+            for found in [erf::<false>(x as f32), erf::<true>(x as f32)] {
+                assert!((f64::from(found) - exact).abs() < 5e-7, "{x}: {found} {exact}");
+            }
         }
     }
 
@@ -397,14 +479,14 @@ pub(super) mod tests {
     fn norms_and_gates_are_right() {
         let (x, weight, bias) = (noise(3 * 21, 1), noise(21, 2), noise(21, 3));
         let mut out = vec![0.0; x.len()];
-        layer_norm(&x, &weight, &bias, 1e-5, &mut out);
+        norm(&x, &weight, Some(&bias), 1e-5, &mut out);
         let row = &x[21..42];
         let mean = row.iter().map(|&x| f64::from(x)).sum::<f64>() / 21.0;
         let variance = row.iter().map(|&x| (f64::from(x) - mean).powi(2)).sum::<f64>() / 21.0;
         let expected =
             (f64::from(row[4]) - mean) / (variance + 1e-5).sqrt() * f64::from(weight[4]) + f64::from(bias[4]);
         assert!((f64::from(out[25]) - expected).abs() < 1e-6);
-        rms_norm(&x, &weight, 1e-6, &mut out);
+        norm(&x, &weight, None, 1e-6, &mut out);
         let square = row.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>() / 21.0;
         let expected = f64::from(row[4]) / (square + 1e-6).sqrt() * f64::from(weight[4]);
         assert!((f64::from(out[25]) - expected).abs() < 1e-6);

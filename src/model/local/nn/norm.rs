@@ -74,7 +74,7 @@ impl CustomOp3 for LayerNormOp {
         let x = floats(x, x_layout)?;
         let (weight, bias) = (floats(weight, weight_layout)?, floats(bias, bias_layout)?);
         let mut out = vec![0.0; x.len()];
-        cpu::layer_norm(x, weight, bias, LayerNorm::EPSILON, &mut out);
+        cpu::norm(x, weight, Some(bias), LayerNorm::EPSILON, &mut out);
         Ok((CpuStorage::F32(out), x_layout.shape().clone()))
     }
 }
@@ -97,7 +97,7 @@ impl CustomOp2 for RmsNormOp {
     ) -> Result<(CpuStorage, Shape)> {
         let x = floats(x, x_layout)?;
         let mut out = vec![0.0; x.len()];
-        cpu::rms_norm(x, floats(weight, weight_layout)?, self.epsilon, &mut out);
+        cpu::norm(x, floats(weight, weight_layout)?, None, self.epsilon, &mut out);
         Ok((CpuStorage::F32(out), x_layout.shape().clone()))
     }
 }
