@@ -48,7 +48,7 @@ pub fn no_color() -> bool {
 fn page() -> String {
     let mut page = String::from(
         "# Environment variables\n\n\
-         harness reads these variables and no others; everything that can change a result is in the \
+         harness reads these variables; local models also follow `RAYON_NUM_THREADS`. Everything that can change a result is in the \
          configuration file. This page is made from `src/config/env.rs`; its test rewrites it when \
          `HARNESS_UPDATE=1` is set.\n\n\
          | variable | what it does | without it |\n|---|---|---|\n",

@@ -400,3 +400,7 @@ fn response(item: &Item, key: Digest, answer: Answer, reused_from: Option<Digest
         time: jiff::Timestamp::now().to_string(),
     }
 }
+
+#[cfg(test)]
+#[path = "generate_tests.rs"]
+mod tests;

@@ -1,0 +1,102 @@
+//! The walls between the rooms (ARCHITECTURE.md): what a room must not know does not stand in its code.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+
+use common::root;
+
+/// The sources of a room, tests left out, with comment lines removed.
+fn sources(room: &str) -> Vec<(PathBuf, String)> {
+    fn walk(path: &Path, found: &mut Vec<PathBuf>) {
+        if path.is_dir() {
+            for entry in std::fs::read_dir(path).expect("a folder").flatten() {
+                walk(&entry.path(), found);
+            }
+        } else if path.extension().is_some_and(|e| e == "rs") && !path.to_string_lossy().contains("tests") {
+            found.push(path.to_owned());
+        }
+    }
+    let mut files = Vec::new();
+    walk(&root().join("src").join(room), &mut files);
+    assert!(!files.is_empty(), "no sources in {room}");
+    let code = |path: PathBuf| {
+        let text = std::fs::read_to_string(&path).expect("a source");
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+        (path, lines.collect::<Vec<_>>().join("\n"))
+    };
+    files.into_iter().map(code).collect()
+}
+
+#[track_caller]
+fn check(rooms: &[&str], banned: &[&str]) {
+    for room in rooms {
+        for (path, code) in sources(room) {
+            for word in banned {
+                assert!(!code.contains(word), "{} holds `{word}`", path.display());
+            }
+        }
+    }
+}
+
+const ALL: [&str; 11] = [
+    "benchmark",
+    "cli",
+    "config",
+    "dataset",
+    "media",
+    "metric",
+    "model",
+    "prompt",
+    "report",
+    "run",
+    "types.rs",
+];
+
+#[test]
+fn metric_is_pure() {
+    check(
+        &["metric"],
+        &["std::fs", "std::io", "std::net", "std::time", "std::env", "tokio", "async ", "crate::"],
+    );
+}
+
+#[test]
+fn benchmarks_open_nothing() {
+    check(
+        &["benchmark"],
+        &["std::fs", "File::open", "std::net", "tokio", "symphonia", "crate::media", "crate::run"],
+    );
+}
+
+#[test]
+fn only_the_room_of_local_models_knows_candle() {
+    let others = ALL.iter().filter(|room| **room != "model");
+    check(&others.copied().collect::<Vec<_>>(), &["candle"]);
+    check(&["model/mod.rs", "model/open.rs"], &["candle_core", "candle_nn"]);
+}
+
+#[test]
+fn only_config_reads_the_environment() {
+    let others = ALL.iter().filter(|room| **room != "config");
+    check(&others.copied().collect::<Vec<_>>(), &["std::env::var", "env::var("]);
+}
+
+#[test]
+fn only_media_knows_codecs() {
+    let others = ALL.iter().filter(|room| **room != "media");
+    check(&others.copied().collect::<Vec<_>>(), &["symphonia", "hound"]);
+}
+
+#[test]
+fn the_engine_knows_no_protocol_and_benchmarks_are_named_in_their_room_only() {
+    check(
+        &["run", "model", "media", "dataset", "prompt", "report", "types.rs"],
+        &["\"ccfqa\"", "\"manifest\""],
+    );
+    check(
+        &["model", "media", "dataset", "metric", "prompt"],
+        &["crate::benchmark", "crate::run", "crate::cli"],
+    );
+}
