@@ -99,10 +99,10 @@ mod bench {
                     Ok(())
                 })?;
             }
-            println!(
-                "decoding after {name}: {:.1} tokens/s",
-                f64::from(32 * rows) / (seconds[1] - seconds[0])
-            );
+            let rate = f64::from(32 * rows) / (seconds[1] - seconds[0]);
+            if rate.is_finite() {
+                println!("decoding after {name}: {rate:.1} tokens/s");
+            }
         }
         Ok(())
     }
