@@ -9,7 +9,7 @@ pub mod local;
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
-use crate::types::{Digest, Generation, Outcome, PreparedAudio, Prompt, Usage};
+use crate::types::{Digest, Generation, Outcome, PreparedAudio, PreparedImage, Prompt, Usage};
 
 /// Who a model is, as far as its answers can depend on it: part of every request's key.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,6 +38,13 @@ pub enum AudioNeed {
         /// Mel bands.
         bins: usize,
     },
+    /// A whole file, untouched where its format is taken.
+    File {
+        /// The formats that are taken, by the names that sniffing gives them: `wav`, `mp3`…
+        formats: Vec<String>,
+        /// The most bytes that a file may have.
+        max_bytes: u64,
+    },
 }
 
 /// What a model accepts.
@@ -60,6 +67,8 @@ pub struct Prepared {
     pub prompt: Prompt,
     /// The clips of the prompt, in its order.
     pub audio: Vec<PreparedAudio>,
+    /// The images of the prompt, in its order.
+    pub images: Vec<PreparedImage>,
     /// How to generate.
     pub generation: Generation,
     /// The run's seed.
