@@ -3,6 +3,8 @@
 //! A model gets requests whose media are ready and gives one answer each, in order. It must not know
 //! benchmarks, journals or the config file.
 
+#[cfg(feature = "endpoint")]
+pub mod endpoint;
 #[cfg(feature = "local")]
 pub mod local;
 
