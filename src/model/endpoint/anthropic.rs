@@ -17,6 +17,15 @@ pub(super) fn target(base: &Url) -> Url {
     join(base, &["v1", "messages"])
 }
 
+/// What the server says about the model: `BASE/v1/models/MODEL`.
+pub(super) fn listing(base: &Url, spec: &EndpointSpec) -> Url {
+    let mut root = base.clone();
+    if let Some(path) = base.path().trim_end_matches('/').strip_suffix("/messages") {
+        root.set_path(path);
+    }
+    join(&join(&root, &["v1"]), &["models", &spec.model])
+}
+
 /// The body of a message.
 pub(super) fn encode(request: &Prepared, spec: &EndpointSpec) -> Result<Body, Refusal> {
     check_unsent(spec, &request.generation)?;

@@ -164,15 +164,17 @@ fn headers(spec: &EndpointSpec) -> Result<HeaderMap, EndpointError> {
 }
 
 /// What broke, and whether it will stay so.
-fn classify(error: &reqwest::Error) -> (Cause, bool) {
-    let mut link: Option<&(dyn std::error::Error + 'static)> = error.source();
+fn classify(whole: &reqwest::Error) -> (Cause, bool) {
+    let mut link: Option<&(dyn std::error::Error + 'static)> = whole.source();
     while let Some(error) = link {
-        if let Some(found) = of_link(error) {
-            return found;
+        match of_link(error) {
+            // Reset while it was being made is no connection: nothing was sent.
+            Some((Cause::Reset, _)) if whole.is_connect() => return (Cause::Connect, false),
+            Some(found) => return found,
+            None => link = error.source(),
         }
-        link = error.source();
     }
-    let cause = match error {
+    let cause = match whole {
         error if error.is_connect() => Cause::Connect,
         error if error.is_timeout() => Cause::Timeout,
         _ => Cause::Reset,

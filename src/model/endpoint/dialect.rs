@@ -12,6 +12,7 @@ use super::body::{Body, Object};
 use super::reply::{Classified, Reply};
 use super::spec::{Dialect, EndpointSpec, SystemRole};
 use super::{anthropic, azure, gemini, openai, transcription};
+use crate::config::secret::ApiKey;
 use crate::model::Prepared;
 use crate::types::{AudioContent, AudioFile, Generation, ImageFile, Part, Prompt, Role};
 
@@ -38,7 +39,7 @@ impl Dialect {
 
     /// The headers that carry the key and the version: names and values.
     pub(super) fn headers(self, spec: &EndpointSpec) -> Vec<(&'static str, String)> {
-        let key = spec.key.as_ref().map(|key| key.expose());
+        let key = spec.key.as_ref().map(ApiKey::expose);
         let version = spec.api_version.clone();
         match self {
             Self::OpenAi | Self::Transcription => {

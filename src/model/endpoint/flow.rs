@@ -346,7 +346,6 @@ impl State {
                     down.next = now + down.wait;
                     message.clone_into(&mut down.why);
                 }
-                Some(_) => {}
                 None if unreachable || (address.strikes >= STRIKES && silent) => {
                     address.down = Some(Down {
                         since: now,
@@ -356,7 +355,7 @@ impl State {
                         probing: false,
                     });
                 }
-                None => {}
+                Some(_) | None => {}
             }
         }
         let down = address.down.is_some();

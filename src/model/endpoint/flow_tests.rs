@@ -5,7 +5,7 @@ fn rules(min: usize, max: usize) -> Rules {
         concurrency: Concurrency { min, max, adaptive: true },
         rpm: None,
         tpm: None,
-        patience: Duration::from_secs(60),
+        patience: Duration::from_mins(1),
     }
 }
 

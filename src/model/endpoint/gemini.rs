@@ -1,6 +1,6 @@
 //! Google's Gemini: `generateContent` with inline media.
 //!
-//! Source: the Gemini API reference (models.generateContent, FinishReason, BlockReason) and its error details
+//! Source: the Gemini API reference (models.generateContent, `FinishReason`, `BlockReason`) and its error details
 //! of `google.rpc` (`RetryInfo`, `QuotaFailure`).
 
 use std::time::Duration;

@@ -20,15 +20,21 @@ mod endpoint_model;
 mod flow;
 mod gemini;
 mod openai;
+mod probe;
 mod reply;
 mod retry;
 mod spec;
 mod spec_check;
 mod sse;
 mod stats;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
 mod transcription;
 
 pub use endpoint_model::EndpointModel;
+pub use probe::{About, Finding, Questions, Verdict};
 pub use reply::Cause;
 pub use spec::{
     AudioForm, Concurrency, Dialect, EndpointSpec, ImageDetail, Limits, MaxTokensField, Retries, Send,

@@ -1,4 +1,5 @@
-//! Chat completions as OpenAI defines them and as vLLM, SGLang, llama.cpp, mistral.rs and DashScope serve them.
+//! Chat completions as OpenAI defines them and as vLLM, `SGLang`, llama.cpp, mistral.rs and `DashScope` serve
+//! them.
 //!
 //! Sources: OpenAI's API reference (chat completions, completions) and vLLM's OpenAI-compatible server, whose
 //! fields `audio_url`, `top_k` and `repetition_penalty` go beyond it.
@@ -25,6 +26,18 @@ pub(super) fn target(base: &Url, spec: &EndpointSpec) -> Url {
 /// An address of the API.
 pub(super) fn api(base: &Url, call: &[&str]) -> Url {
     if base.path().trim_matches('/').is_empty() { join(&join(base, &["v1"]), call) } else { join(base, call) }
+}
+
+/// The list of models of the API that a base belongs to.
+pub(super) fn listing(base: &Url) -> Url {
+    let mut root = base.clone();
+    for call in ["/chat/completions", "/completions", "/audio/transcriptions"] {
+        if let Some(path) = base.path().trim_end_matches('/').strip_suffix(call) {
+            root.set_path(path);
+            break;
+        }
+    }
+    api(&root, &["models"])
 }
 
 /// The body of a chat completion, or of a completion of a prompt string.
@@ -164,7 +177,7 @@ fn classify_json(reply: &Reply, body: &Value) -> Classified {
     };
     // Routers report a fault of the server behind them inside the choice.
     if let Some(error) = choice.get("error").filter(|error| !error.is_null()) {
-        return fault(reply, error, message_of(error));
+        return fault(reply, error, &message_of(error));
     }
     let message = choice.get("message").unwrap_or(&Value::Null);
     let text = text_of(choice, message);
@@ -217,11 +230,11 @@ pub(super) fn error_of(reply: &Reply, body: &Value) -> Option<Classified> {
         // vLLM's older form, and DashScope's.
         || body.get("object").and_then(Value::as_str) == Some("error")
         || (body.get("choices").is_none() && body.get("code").is_some() && body.get("message").is_some());
-    is_error.then(|| fault(reply, error.unwrap_or(body), message_of(body)))
+    is_error.then(|| fault(reply, error.unwrap_or(body), &message_of(body)))
 }
 
 /// What an error object means.
-fn fault(reply: &Reply, error: &Value, message: String) -> Classified {
+fn fault(reply: &Reply, error: &Value, message: &str) -> Classified {
     let word = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();
     let inner = error.get("innererror").and_then(|inner| inner.get("code")).and_then(Value::as_str);
     let words = [word("code"), word("type"), word("status"), inner.unwrap_or_default()];
@@ -239,28 +252,28 @@ fn fault(reply: &Reply, error: &Value, message: String) -> Classified {
         return Classified::Fail { message: format!("the account's quota is used up: {message}") };
     }
     if !reply.status.is_success() {
-        return reply.by_status(&message);
+        return reply.by_status(message);
     }
     // Status 200 with an error in the body: the code there is the status that should have been sent.
     let number =
         |key: &str| error.get(key).and_then(|code| code.as_u64().or_else(|| code.as_str()?.parse().ok()));
     let code = number("code").or_else(|| number("status")).and_then(|code| u16::try_from(code).ok());
     match code.filter(|code| (400..600).contains(code)) {
-        Some(code) => reply.by_code(code, &message),
+        Some(code) => reply.by_code(code, message),
         None if is(&["rate_limit_exceeded", "rate_limit_error", "RateLimitExceeded", "Throttling"]) => {
-            reply.by_code(429, &message)
+            reply.by_code(429, message)
         }
         None if is(&["overloaded_error", "server_overloaded", "engine_overloaded"]) => {
-            reply.by_code(503, &message)
+            reply.by_code(503, message)
         }
         None if is(&["invalid_request_error", "BadRequestError", "InvalidParameter"]) => {
-            reply.by_code(400, &message)
+            reply.by_code(400, message)
         }
         None if is(&["authentication_error", "invalid_api_key", "InvalidApiKey"]) => {
-            reply.by_code(401, &message)
+            reply.by_code(401, message)
         }
-        None if is(&["model_not_found", "NotFoundError", "ModelNotFound"]) => reply.by_code(404, &message),
-        None => reply.by_status(&message),
+        None if is(&["model_not_found", "NotFoundError", "ModelNotFound"]) => reply.by_code(404, message),
+        None => reply.by_status(message),
     }
 }
 

@@ -14,7 +14,7 @@ use super::spec::Retries;
 use crate::types::Digest;
 
 /// The longest wait that a header may ask for; more is a number that means something else.
-const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
+const LONGEST: Duration = Duration::from_hours(7 * 24);
 
 /// The waits of one request.
 #[derive(Debug)]
@@ -40,13 +40,12 @@ impl Backoff {
     /// The next wait. Where the server asks for one it is at least that, and up to a tenth (or the first
     /// wait, where that is less) longer, so that not all come back at the same moment.
     pub(super) fn wait(&mut self, asked: Option<Duration>) -> Duration {
-        let most = match asked {
-            Some(asked) => (asked / 10).min(self.policy.base_delay),
-            None => {
-                let doubled = self.policy.base_delay.saturating_mul(1 << self.waits.min(30));
-                self.waits = self.waits.saturating_add(1);
-                doubled.min(self.policy.max_delay)
-            }
+        let most = if let Some(asked) = asked {
+            (asked / 10).min(self.policy.base_delay)
+        } else {
+            let doubled = self.policy.base_delay.saturating_mul(1 << self.waits.min(30));
+            self.waits = self.waits.saturating_add(1);
+            doubled.min(self.policy.max_delay)
         };
         asked.unwrap_or_default() + most.mul_f64(self.random.random::<f64>())
     }

@@ -14,7 +14,7 @@ use crate::config::secret::ApiKey;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Dialect {
-    /// Chat completions as of OpenAI, vLLM, SGLang, llama.cpp, mistral.rs, DashScope and many more.
+    /// Chat completions as of OpenAI, vLLM, `SGLang`, llama.cpp, mistral.rs, `DashScope` and many more.
     OpenAi,
     /// The same behind the deployment addresses of Azure.
     Azure,
@@ -58,12 +58,12 @@ pub enum SystemRole {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AudioForm {
-    /// `input_audio` with bare base64 and the format: OpenAI, vLLM, SGLang, llama.cpp.
+    /// `input_audio` with bare base64 and the format: OpenAI, vLLM, `SGLang`, llama.cpp.
     #[default]
     InputAudio,
     /// `audio_url` with a data URL: vLLM, for formats that its `input_audio` doesn't name.
     AudioUrl,
-    /// `input_audio` with a data URL where base64 belongs: DashScope.
+    /// `input_audio` with a data URL where base64 belongs: `DashScope`.
     InputAudioUrl,
 }
 
@@ -307,8 +307,8 @@ impl EndpointSpec {
             image_detail: None,
             transcription: Transcription::default(),
             limits: Limits::of(dialect),
-            timeout: Duration::from_secs(300),
-            deadline: Duration::from_secs(1800),
+            timeout: Duration::from_mins(5),
+            deadline: Duration::from_mins(30),
             retries: Retries {
                 max_attempts: 10,
                 base_delay: Duration::from_millis(500),
@@ -317,7 +317,7 @@ impl EndpointSpec {
             concurrency: Concurrency { min: 1, max: 16, adaptive: true },
             rpm: None,
             tpm: None,
-            patience: Duration::from_secs(600),
+            patience: Duration::from_mins(10),
             ca_bundle: None,
             proxy: None,
         }

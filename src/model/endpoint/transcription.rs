@@ -164,8 +164,7 @@ mod tests {
         let body = encode(&request, &spec).unwrap();
         let boundary = format!("harness-{}", request.key);
         assert_eq!(body.content_type, format!("multipart/form-data; boundary={boundary}"));
-        let mut expected = String::new();
-        for (name, value) in [
+        let fields: String = [
             ("model", "whisper-1"),
             ("language", "fr"),
             ("prompt", "Salut.\nBonjour,"),
@@ -173,13 +172,13 @@ mod tests {
             ("response_format", "json"),
             ("timestamp_granularities[]", "word"),
             ("timestamp_granularities[]", "1"),
-        ] {
-            expected += &format!(
-                "--{boundary}\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n"
-            );
-        }
-        expected += &format!(
-            "--{boundary}\r\nContent-Disposition: form-data; name=\"file\"; filename=\"clip.wav\"\r\n\
+        ]
+        .map(|(name, value)| {
+            format!("--{boundary}\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n")
+        })
+        .concat();
+        let expected = format!(
+            "{fields}--{boundary}\r\nContent-Disposition: form-data; name=\"file\"; filename=\"clip.wav\"\r\n\
              Content-Type: audio/wav\r\n\r\nRIFF\r\n--{boundary}--\r\n"
         );
         assert_eq!(String::from_utf8(body.bytes()).unwrap(), expected);
