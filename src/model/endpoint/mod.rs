@@ -31,6 +31,8 @@ mod stats;
 mod testing;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tls_tests;
 mod transcription;
 
 pub use endpoint_model::EndpointModel;

@@ -20,7 +20,7 @@ pub struct EndpointStats {
     pub refusals: u64,
     /// Attempts that were sent.
     pub attempts: u64,
-    /// Attempts that were made again, by cause.
+    /// Attempts that failed and might have gone better next time, by cause.
     pub retries: BTreeMap<Cause, u64>,
     /// Requests that wait to be tried again.
     pub waiting: u64,

@@ -106,6 +106,7 @@ async fn connections_are_used_again() {
 async fn every_fault_is_tried_again_until_the_answer_comes() {
     let page = "<html><title>502</title></html>";
     let sse = "data: {\"choices\":[{\"delta\":{\"content\":\"Par\"}}]}\n\n";
+    let mut runs = Vec::new();
     let say = |code, headers: &str, body: &str| Act::Say(code, headers.to_owned(), body.to_owned());
     for (fault, cause) in [
         (status(429, "retry-after-ms: 5\r\n", "slow down"), Cause::RateLimit),
@@ -128,29 +129,32 @@ async fn every_fault_is_tried_again_until_the_answer_comes() {
         (Act::Bytes("SSH-2.0-OpenSSH_9.6\r\n"), Cause::Malformed),
     ] {
         for percent in [20, 60] {
-            let script = fault.clone();
-            // Which attempts fail depends on their number alone.
-            let server = Server::start(move |number, received| {
-                if Digest::of(&number.to_le_bytes()).0[0] % 100 < percent {
-                    script.clone()
-                } else {
-                    echo(received)
-                }
-            })
-            .await;
-            let mut spec = spec(&server);
-            spec.timeout = Duration::from_millis(if cause == Cause::Timeout { 50 } else { 10_000 });
-            let model = EndpointModel::new(spec).unwrap();
-            let count = 40;
-            let answers = ask_all(&model, count).await;
-            all_own(&answers);
-            let stats = model.stats();
-            let attempts: u64 = answers.iter().map(|answer| u64::from(answer.attempts)).sum();
-            assert_eq!((stats.attempts, stats.requests), (attempts, count as u64), "{fault:?}");
-            let retries: HashMap<_, _> = stats.retries.into_iter().collect();
-            assert_eq!(retries, HashMap::from([(cause, attempts - count as u64)]), "{fault:?}");
+            runs.push(survives(fault.clone(), cause, percent));
         }
     }
+    futures::future::join_all(runs).await;
+}
+
+/// A run in which so many of a hundred attempts end with the fault: every question gets its own answer.
+async fn survives(fault: Act, cause: Cause, percent: u8) {
+    let script = fault.clone();
+    // Which attempts fail depends on their number alone.
+    let server = Server::start(move |number, received| {
+        if Digest::of(&number.to_le_bytes()).0[0] % 100 < percent { script.clone() } else { echo(received) }
+    })
+    .await;
+    let mut spec = spec(&server);
+    spec.timeout = Duration::from_millis(if cause == Cause::Timeout { 100 } else { 30_000 });
+    spec.concurrency.min = 8;
+    let model = EndpointModel::new(spec).unwrap();
+    let count = 40;
+    let answers = ask_all(&model, count).await;
+    all_own(&answers);
+    let stats = model.stats();
+    let attempts: u64 = answers.iter().map(|answer| u64::from(answer.attempts)).sum();
+    assert_eq!((stats.attempts, stats.requests), (attempts, count as u64), "{fault:?}");
+    let retries: HashMap<_, _> = stats.retries.into_iter().collect();
+    assert_eq!(retries, HashMap::from([(cause, attempts - count as u64)]), "{fault:?}");
 }
 
 #[tokio::test]
@@ -198,7 +202,7 @@ async fn attempts_and_deadline_end_a_request() {
     spec.deadline = Duration::from_millis(300);
     let model = EndpointModel::new(spec.clone()).unwrap();
     let answer = ask(&model, question(1)).await;
-    assert!(answer.attempts > 5, "{answer:?}");
+    assert!(answer.attempts > 3, "{answer:?}");
     assert!(answer.error.unwrap().starts_with("the deadline of 0 s ended after"));
 
     let server = Server::start(|_, _| status(429, "retry-after: 3600\r\n", "slow down")).await;
