@@ -5,8 +5,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -425,6 +426,84 @@ pub struct LogMel {
 pub struct PreparedAudio {
     /// Hash of what was used; equal digests are equal clips.
     pub digest: Digest,
-    /// The features, shared by all requests on the clip.
-    pub features: Arc<LogMel>,
+    /// What the model gets of it.
+    pub content: AudioContent,
+}
+
+impl PreparedAudio {
+    /// The features, where the model takes features.
+    pub fn features(&self) -> Option<&LogMel> {
+        match &self.content {
+            AudioContent::Features(features) => Some(features),
+            AudioContent::File(_) => None,
+        }
+    }
+}
+
+/// A clip in the form that a model takes, shared by all requests on the clip.
+#[derive(Clone, Debug)]
+pub enum AudioContent {
+    /// Log-mel features, for local models.
+    Features(Arc<LogMel>),
+    /// A file, for endpoints.
+    File(Arc<AudioFile>),
+}
+
+/// A clip as it goes on the wire: a whole file.
+#[derive(Clone, Debug)]
+pub struct AudioFile {
+    /// The file's content.
+    pub bytes: Bytes,
+    /// The format found in the content: `wav`, `flac`, `mp3`…
+    pub format: String,
+    /// How long it lasts, in seconds.
+    pub seconds: f64,
+    base64: OnceLock<Bytes>,
+}
+
+impl AudioFile {
+    /// A clip from the content of its file, the format found in it and its length in seconds.
+    pub fn new(bytes: Bytes, format: impl Into<String>, seconds: f64) -> Self {
+        Self { bytes, format: format.into(), seconds, base64: OnceLock::new() }
+    }
+
+    /// The content in base64 (RFC 4648, with padding): made once, shared by all requests that use the clip.
+    pub fn base64(&self) -> Bytes {
+        self.base64.get_or_init(|| base64(&self.bytes)).clone()
+    }
+}
+
+/// An image ready for a model.
+#[derive(Clone, Debug)]
+pub struct PreparedImage {
+    /// Hash of what was used; equal digests are equal images.
+    pub digest: Digest,
+    /// The file, shared by all requests on the image.
+    pub file: Arc<ImageFile>,
+}
+
+/// An image as it goes on the wire: a whole file.
+#[derive(Clone, Debug)]
+pub struct ImageFile {
+    /// The file's content.
+    pub bytes: Bytes,
+    /// The format found in the content: `jpeg`, `png`, `webp`, `gif`…
+    pub format: String,
+    base64: OnceLock<Bytes>,
+}
+
+impl ImageFile {
+    /// An image from the content of its file and the format found in it.
+    pub fn new(bytes: Bytes, format: impl Into<String>) -> Self {
+        Self { bytes, format: format.into(), base64: OnceLock::new() }
+    }
+
+    /// The content in base64 (RFC 4648, with padding): made once, shared by all requests that use the image.
+    pub fn base64(&self) -> Bytes {
+        self.base64.get_or_init(|| base64(&self.bytes)).clone()
+    }
+}
+
+fn base64(bytes: &[u8]) -> Bytes {
+    Bytes::from(base64_simd::STANDARD.encode_to_string(bytes))
 }

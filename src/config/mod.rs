@@ -15,6 +15,7 @@ pub mod raw;
 mod resolve;
 mod resolved;
 mod schema;
+pub mod secret;
 #[cfg(test)]
 mod tests;
 mod tree;

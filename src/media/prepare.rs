@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use super::audio::mel::{MelError, MelExtractor};
 use super::audio::{AudioError, DecodeSpec};
 use crate::model::{AudioNeed, MediaLimits};
-use crate::types::{AudioRecord, AudioRef, PreparedAudio, Window};
+use crate::types::{AudioContent, AudioRecord, AudioRef, PreparedAudio, Window};
 
 /// Clips that are kept ready. Requests on one clip stand next to each other in a plan, so few are enough;
 /// the features of 30 s take 1.5 MB.
@@ -54,7 +54,7 @@ impl Preparer {
     /// A preparer for a model's limits.
     pub fn new(limits: &MediaLimits) -> Result<Self, MelError> {
         let extractor = match limits.audio {
-            AudioNeed::None => None,
+            AudioNeed::None | AudioNeed::File { .. } => None,
             AudioNeed::LogMel { bins } => Some(MelExtractor::new(bins)?),
         };
         Ok(Self { extractor, max_seconds: limits.max_seconds, kept: Mutex::default() })
@@ -90,7 +90,7 @@ impl Preparer {
         let clip = super::audio::decode_file(path, &spec).map_err(|e: AudioError| e.to_string())?;
         let features = extractor.compute(&clip.samples).map_err(|e| e.to_string())?;
         Ok(Ready {
-            audio: PreparedAudio { digest: clip.digest, features: Arc::new(features) },
+            audio: PreparedAudio { digest: clip.digest, content: AudioContent::Features(Arc::new(features)) },
             record: clip.record,
         })
     }

@@ -3,6 +3,8 @@
 //! A model gets requests whose media are ready and gives one answer each, in order. It must not know
 //! benchmarks, journals or the config file.
 
+#[cfg(feature = "endpoint")]
+pub mod endpoint;
 #[cfg(feature = "local")]
 pub mod local;
 mod open;
@@ -13,7 +15,7 @@ use futures::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::types::{Digest, Generation, Outcome, PreparedAudio, Prompt, Usage};
+use crate::types::{Digest, Generation, Outcome, PreparedAudio, PreparedImage, Prompt, Usage};
 
 /// Who a model is, as far as its answers can depend on it: part of every request's key.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -42,6 +44,13 @@ pub enum AudioNeed {
         /// Mel bands.
         bins: usize,
     },
+    /// A whole file, untouched where its format is taken.
+    File {
+        /// The formats that are taken, by the names that sniffing gives them: `wav`, `mp3`…
+        formats: Vec<String>,
+        /// The most bytes that a file may have.
+        max_bytes: u64,
+    },
 }
 
 /// What a model accepts.
@@ -64,6 +73,8 @@ pub struct Prepared {
     pub prompt: Prompt,
     /// The clips of the prompt, in its order.
     pub audio: Vec<PreparedAudio>,
+    /// The images of the prompt, in its order.
+    pub images: Vec<PreparedImage>,
     /// How to generate.
     pub generation: Generation,
     /// The run's seed.

@@ -291,6 +291,7 @@ async fn ask(model: &dyn Model, plan: &Plan, batch: Vec<(Item, Digest)>) -> Vec<
             key: *key,
             prompt: item.request.prompt.clone(),
             audio: item.media.iter().flatten().map(|ready| ready.audio.clone()).collect(),
+            images: Vec::new(),
             generation: recipe.generation.clone(),
             seed: recipe.seed,
         })
