@@ -1,8 +1,9 @@
 //! What a request says, and what the right answer to it is.
 //!
 //! The content of a request is its pieces in the order of the body: texts (every text of every message, the
-//! prompt of a completion or transcription) and media (clips and images). System texts of dialects that keep
-//! them outside the conversation count as first. The right answer is
+//! prompt of a completion or transcription) and media (clips and images). System texts that stand outside the
+//! conversation (Anthropic, Gemini) and the prompt of a transcription count as first, wherever they stand. The
+//! right answer is
 //!
 //! ```text
 //! t{texts}:{hash of the texts} m{media}:{hash of the media}

@@ -22,7 +22,7 @@ pub(crate) struct Counters {
     pub(crate) repeats: u64,
     /// Attempts that came before the time that a 429 had asked for.
     pub(crate) early: u64,
-    /// Requests whose client went away before the response.
+    /// Requests that ended before their response: the client went away, or the server went down.
     pub(crate) gone: u64,
     /// Requests under way now.
     pub(crate) in_flight: u64,
@@ -107,6 +107,12 @@ impl Memory {
                 _ => {}
             }
         }
+    }
+
+    /// A request ended before its response.
+    pub(crate) fn gone(&mut self, path: &str) {
+        self.counters.gone += 1;
+        self.ended(path, "gone".to_owned());
     }
 
     /// How a request ended.

@@ -58,30 +58,35 @@ impl Answer {
     }
 }
 
-/// Serves a connection until it ends.
-pub(crate) fn converse(shared: &Shared, wire: &Wire<'_>, connection: &mut Connection<'_>) {
+/// Serves a connection until it ends; true where it asked for the end of the server.
+pub(crate) fn converse(shared: &Shared, wire: &Wire<'_>, connection: &mut Connection<'_>) -> bool {
     // Reused by bodies that are kept whole: forms, and all under strict checks.
     let mut kept = Vec::new();
     loop {
+        let mut shutdown = false;
         let (dialect, outcome) = match connection.head() {
             Ok(head) => match Route::of(&head) {
                 Route::Answer(dialect, model) => {
                     (dialect, respond(shared, wire, connection, &head, dialect, model.as_deref(), &mut kept))
                 }
-                route => (Dialect::Chat, inform(shared, wire, connection, &head, &route)),
+                route => {
+                    shutdown = route == Route::Shutdown;
+                    (Dialect::Chat, inform(shared, wire, connection, &head, &route))
+                }
             },
             Err(trouble) => (Dialect::Chat, Err(trouble)),
         };
         match outcome {
             Ok(true) if !wire.was_reset() => {}
-            Ok(_) | Err(Trouble::Gone) => return,
+            Ok(_) => return shutdown,
+            Err(Trouble::Gone) => return false,
             Err(Trouble::Bad(status, why)) => {
                 let (head, body) = Reply::json(status, &dialect.error(status, &why)).wire(true);
                 let mut stream = wire.stream;
                 if stream.write_all(&[head, body].concat()).is_ok() {
                     connection.linger();
                 }
-                return;
+                return false;
             }
         }
     }
@@ -104,12 +109,15 @@ fn respond(
         Ok(None) => {
             shared.memory().ended(&head.path, "down".to_owned());
             shared.go_down();
+            wire.sleep(shared.options.down_for);
             return Ok(false);
         }
         Err(trouble) => {
-            let status =
-                if let Trouble::Bad(status, _) = &trouble { status.to_string() } else { "gone".to_owned() };
-            shared.memory().ended(&head.path, status);
+            drop(flight);
+            match &trouble {
+                Trouble::Gone => shared.memory().gone(&head.path),
+                Trouble::Bad(status, _) => shared.memory().ended(&head.path, status.to_string()),
+            }
             return Err(trouble);
         }
     };
@@ -168,9 +176,6 @@ fn inform(
     };
     let close = head.close || options.close || *route == Route::Shutdown;
     let delivered = deliver(wire, &Answer::plain(reply), close, &mut |_| {});
-    if *route == Route::Shutdown {
-        shared.ask_to_stop();
-    }
     Ok(delivered.is_ok() && !close)
 }
 

@@ -3,8 +3,17 @@
 //!
 //! Tests and benchmarks of the endpoint client run against it in-process ([`Loopback::start`]);
 //! `examples/loopback_server.rs` is the same as a program. One thread serves one connection with blocking calls:
-//! for a few hundred connections that costs less CPU than an event loop, and stalls, drips and resets read as
-//! what they are. The library knows nothing of it.
+//! for a thousand connections that is cheap enough, and stalls, drips and resets read as what they are. The library knows nothing of it.
+//!
+//! ```ignore
+//! #[path = "loopback/mod.rs"]
+//! mod loopback;
+//!
+//! let server = Loopback::start(Options::of("--fault 429=60%,reset=5% --seed 1 --retry-after 50ms"))?;
+//! // … send requests to server.url() …
+//! let expected = right_answer(&[Piece::Text("What is said?"), Piece::Media(base64(&wav).as_bytes())]);
+//! assert_eq!((server.counters().answered, server.counters().repeats), (200, 0));
+//! ```
 //!
 //! What the right answer to a request is: [`content`]. What can go wrong: [`fault`]. What can be set: [`options`].
 

@@ -146,16 +146,15 @@ impl Shared {
     }
 
     /// Asks whoever waits for it to stop the server.
-    pub(crate) fn ask_to_stop(&self) {
+    fn ask_to_stop(&self) {
         *lock(&self.asked_to_stop) = true;
         self.stop_asked.notify_all();
     }
 
-    /// Resets all connections and refuses new ones for the time set.
+    /// Makes the server refuse new connections, and then reset those it has, for the time set.
     pub(crate) fn go_down(&self) {
         self.down.store(true, Ordering::SeqCst);
         self.wake_acceptor();
-        self.reset_all();
     }
 
     fn refusing(&self) -> bool {
@@ -201,6 +200,7 @@ fn accept(shared: &Arc<Shared>, listener: TcpListener) {
             return;
         }
         if shared.down.load(Ordering::SeqCst) {
+            // First the listener: a client that was reset must find the door closed.
             drop(listener.take());
             shared.reset_all();
             let until = Instant::now() + shared.options.down_for;
@@ -238,13 +238,18 @@ fn serve(shared: &Arc<Shared>, stream: TcpStream) {
         let reset = Arc::new(AtomicBool::new(false));
         let peer = Peer { stream: Arc::clone(&stream), reset: Arc::clone(&reset), thread: thread::current() };
         lock(&shared.peers).insert(id, peer);
+        let mut asked = false;
         if !shared.refusing() {
             let wire = Wire { stream: &stream, reset: &reset, id };
-            exchange::converse(&shared, &wire, &mut Connection::new(&stream));
+            asked = exchange::converse(&shared, &wire, &mut Connection::new(&stream));
         }
         lock(&shared.peers).remove(&id);
         drop(stream);
         shared.peers_changed.notify_all();
+        if asked {
+            // Only now, so that who asked sees an orderly end of its connection.
+            shared.ask_to_stop();
+        }
     });
 }
 

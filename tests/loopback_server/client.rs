@@ -71,7 +71,13 @@ impl Client {
 
     fn fill(&mut self) -> io::Result<()> {
         let mut chunk = [0; 4096];
-        let read = self.stream.read(&mut chunk)?;
+        let read = loop {
+            match self.stream.read(&mut chunk) {
+                // A read with a timeout is not taken up again by the system.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                done => break done?,
+            }
+        };
         if read == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }

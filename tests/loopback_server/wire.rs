@@ -184,6 +184,14 @@ fn a_client_that_leaves_is_not_counted_as_answered() {
         std::thread::sleep(Duration::from_millis(10));
     }
     assert_eq!((server.counters().answered, server.counters().in_flight), (0, 0));
+    let mut client = Client::new(&server);
+    client.send(&request(CHAT, "", &bytes_of("?"))[..5000]).unwrap();
+    drop(client);
+    while server.counters().gone == 1 {
+        assert!(begun.elapsed() < Duration::from_secs(5));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!((server.counters().requests, server.counters().in_flight), (1, 0));
     assert_eq!(post(&server, CHAT, "", &chat("?")).unwrap().status, 200);
     assert_eq!((server.counters().answered, server.counters().repeats), (1, 0));
 }

@@ -124,3 +124,14 @@ fn wrong_bodies_get_a_sentence() {
     }
     assert!(body(Dialect::Chat, b"{\"model\": \"\\ud800\"}").is_err());
 }
+
+#[test]
+fn base64_is_told_from_everything_else() {
+    for byte in 0..=127_u8 {
+        let text = format!("AAAA{}AAA", char::from(byte));
+        let expected = byte.is_ascii_alphanumeric() || byte == b'+' || byte == b'/';
+        assert_eq!(decoded_start(&text, "x").is_ok(), expected, "{byte}");
+    }
+    assert_eq!(decoded_start("Zm9vYmFy", "x").unwrap(), b"foobar");
+    assert!(decoded_start("AAAAAAé", "x").is_err());
+}
