@@ -156,6 +156,7 @@ mod bench {
             key: Digest::of(&row.to_le_bytes()),
             prompt: Prompt::Raw { text: words.join(" "), audio: Vec::new() },
             audio: Vec::new(),
+            images: Vec::new(),
             generation: Generation { max_new_tokens, ..Generation::default() },
             seed: 0,
         }
