@@ -17,7 +17,7 @@ use crate::report::published::Published;
 use crate::report::table::Table;
 use crate::types::{Generation, Planned, Prompt, Response, Sample, Tags};
 pub use build::{BuildError, Entry, PromptText, build, catalogue, prompt_texts};
-pub use scores::{BenchmarkScores, ConditionCounts, MetricValue};
+pub use scores::{BenchmarkScores, ConditionCounts, MetricValue, UsageScores};
 
 /// A request as a benchmark makes it: the run adds model, settings, seed and media.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,8 +1,6 @@
 //! `harness run` and `harness generate`: the walk through all stages.
 
-use std::collections::HashSet;
 use std::path::Path;
-use std::sync::Arc;
 
 use tokio::sync::watch;
 
@@ -10,15 +8,17 @@ use super::exit::{self, Failure};
 use super::progress::Progress;
 use super::{RunArgs, open, report};
 use crate::config::RunConfig;
-use crate::media::Preparer;
+use crate::media::{Preparer, Transcode};
 use crate::model::{self, ModelIdentity, Opened};
+use crate::run::cost::Price;
+use crate::run::digests::DigestSet;
 use crate::run::folder::{Begin, RunFolder};
-use crate::run::generate::{Summary, generate, is_answered};
+use crate::run::generate::{Answered, Early, Stage, Stop, Summary, generate};
 use crate::run::journal::Journal;
 use crate::run::manifest::{Host, Manifest, ManifestBenchmark, VERSION};
 use crate::run::plan::{Plan, Recipe};
 use crate::run::score;
-use crate::types::{Digest, Outcome};
+use crate::types::Outcome;
 
 /// How far to walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +56,16 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
     let mut journal = Journal::append_to(&folder.path().join("responses.jsonl"))?;
     say_state_of(&journal);
 
+    let price = args.max_cost.map_or_else(
+        || score::price_of(config),
+        |max| score::price_of(config).map(|price| Price { max_cost: Some(max), ..price }),
+    );
+    if args.max_cost.is_some() && price.is_none() {
+        return Err(Failure::new(
+            exit::USAGE,
+            "error: --max-cost needs prices: set input_per_million and output_per_million under [model.price]",
+        ));
+    }
     let Survey { benchmarks, done, answered, pending } = survey(&plan, &folder, &journal)?;
     say_unreadable(&benchmarks);
     let requests: u64 = benchmarks.iter().map(|b| b.requests).sum();
@@ -79,15 +89,26 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
 
     let mut failed = 0;
     if pending > 0 {
-        let ended = walk(opened, &plan, done, &mut journal, &manifest, &answered)?;
-        if let Some(code) = ended.stopped {
-            eprintln!(
-                "stopped; all answers so far are in {}. To go on, give the same command again",
-                folder.path().display()
-            );
-            return Ok(code);
+        let ended = walk(opened, &plan, done, &mut journal, &manifest, &answered, price)?;
+        match ended {
+            Ended::All { failed: count } => failed = count,
+            Ended::Stopped(code) => {
+                eprintln!(
+                    "stopped; all answers so far are in {}. To go on, give the same command again",
+                    folder.path().display()
+                );
+                return Ok(code);
+            }
+            Ended::Cost { cost, most } => {
+                eprintln!(
+                    "stopped: the run has cost {cost:.4} and may cost {most}; all answers so far are in {}. To go \
+                     on, give the same command again with a higher --max-cost, or score what is there: harness \
+                     score {0}",
+                    folder.path().display()
+                );
+                return Ok(exit::INCOMPLETE);
+            }
         }
-        failed = ended.failed;
     }
     drop(journal);
     if stages == Stages::Generate {
@@ -98,6 +119,7 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
     let scores = score::score(folder.path())?;
     report::tables(folder.path(), &scores)?;
     eprintln!("answers, scores and tables are in {}", folder.path().display());
+    report::warnings(folder.path(), &scores);
     Ok(report::code(&scores, args.allow_incomplete))
 }
 
@@ -105,7 +127,7 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
 struct Survey {
     benchmarks: Vec<ManifestBenchmark>,
     /// Requests that need no work.
-    done: HashSet<Digest>,
+    done: DigestSet,
     /// How many these are, by section.
     answered: Vec<u64>,
     /// Requests that are still to be asked.
@@ -114,12 +136,12 @@ struct Survey {
 
 /// Writes the plan, and finds what is answered.
 fn survey(plan: &Plan, folder: &RunFolder, journal: &Journal) -> Result<Survey, Failure> {
-    let (mut done, mut pending) = (HashSet::new(), 0);
+    let (mut done, mut pending) = (DigestSet::default(), 0);
     let mut answered = vec![0; plan.sections.len()];
-    let mut failed = None;
+    let (mut failed, mut states) = (None, Answered::default());
     let benchmarks = plan.survey(Some(folder.path()), |request| {
         let Some(section) = plan.sections.get(request.section) else { return };
-        match is_answered(journal, &request.planned.request, &section.dataset) {
+        match states.is(journal, request, &section.dataset) {
             Ok(true) => {
                 done.insert(request.planned.request);
                 if let Some(count) = answered.get_mut(request.section) {
@@ -177,6 +199,11 @@ fn same_run(
     ))
 }
 
+/// What may be done to clips for an endpoint.
+fn transcode_of(_config: &RunConfig) -> Transcode {
+    Transcode::Never
+}
+
 fn short(digest: &str) -> String {
     digest.chars().take(12).collect()
 }
@@ -210,23 +237,34 @@ fn say_unreadable(benchmarks: &[ManifestBenchmark]) {
 }
 
 /// How a generate stage ended.
-struct Ended {
-    /// The exit code, if it was stopped from outside.
-    stopped: Option<u8>,
-    /// Requests that failed.
-    failed: u64,
+enum Ended {
+    /// All was asked.
+    All {
+        /// Requests that failed.
+        failed: u64,
+    },
+    /// It was stopped from outside; the exit code.
+    Stopped(u8),
+    /// The run has cost what it may.
+    Cost {
+        /// What it has cost.
+        cost: f64,
+        /// What it may cost.
+        most: f64,
+    },
 }
 
 /// Loads the model and generates.
 fn walk(
     opened: Opened,
     plan: &Plan,
-    done: HashSet<Digest>,
+    done: DigestSet,
     journal: &mut Journal,
     manifest: &Manifest,
     answered: &[u64],
+    price: Option<Price>,
 ) -> Result<Ended, Failure> {
-    let preparer = Preparer::new(&opened.limits)
+    let preparer = Preparer::new(&opened.limits, transcode_of(&manifest.config))
         .map_err(|e| Failure::new(exit::MODEL, format!("error: {}: {e}", opened.identity.name)))?;
     let begun = std::time::Instant::now();
     eprintln!("loading {} ({}, {})", opened.identity.name, opened.identity.dtype, opened.identity.device);
@@ -239,44 +277,54 @@ fn walk(
         .build()
         .map_err(|e| Failure::new(exit::FOLDER, format!("error: threads cannot be started: {e}")))?;
     let totals = manifest.benchmarks.iter().map(|b| (b.label.clone(), b.requests));
-    let mut progress = Progress::new(totals.zip(answered.iter().copied()));
-    let (stop_in, stop_out) = watch::channel(false);
+    let mut progress = Progress::new(totals.zip(answered.iter().copied()), price);
+    let (stop_in, stop_out) = watch::channel(Stop::No);
     let (summary, signal) = runtime.block_on(async {
-        let signals = tokio::spawn(signals(stop_in));
-        let result = generate(
+        let (code_in, code) = watch::channel(None);
+        let signals = tokio::spawn(signals(stop_in, code_in));
+        let result = generate(Stage {
             plan,
-            Arc::new(done),
+            done,
             journal,
-            model.as_ref(),
-            Arc::new(preparer),
-            stop_out,
-            &mut progress,
-        )
+            model: model.as_ref(),
+            preparer,
+            price,
+            stop: stop_out,
+            observer: &mut progress,
+        })
         .await;
-        let signal = if signals.is_finished() { signals.await.ok() } else { None };
-        (result, signal)
+        signals.abort();
+        let code = *code.borrow();
+        (result, code)
     });
     progress.finish();
     let summary: Summary = summary?;
-    let failed = Outcome::ALL
-        .into_iter()
-        .filter(|outcome| !outcome.is_answer())
-        .filter_map(|outcome| summary.outcomes.get(&outcome))
-        .sum();
-    Ok(Ended { stopped: summary.interrupted.then(|| signal.unwrap_or(exit::INTERRUPTED)), failed })
+    Ok(match (summary.early, price) {
+        (Some(Early::Cost), Some(price)) => {
+            Ended::Cost { cost: price.of(&journal.spent()), most: price.max_cost.unwrap_or_default() }
+        }
+        (Some(_), _) => Ended::Stopped(signal.unwrap_or(exit::INTERRUPTED)),
+        (None, _) => {
+            let failures = Outcome::ALL.into_iter().filter(|outcome| !outcome.is_answer());
+            Ended::All { failed: failures.filter_map(|outcome| summary.outcomes.get(&outcome)).sum() }
+        }
+    })
 }
 
-/// Waits for Ctrl-C or SIGTERM, asks the run to stop, and gives the exit code. A second one ends the process.
-async fn signals(stop: watch::Sender<bool>) -> u8 {
-    let code = wait_for_signal().await;
-    eprintln!("\nstopping: what is under way is finished first; press Ctrl-C again to stop at once");
-    let _ = stop.send(true);
-    tokio::spawn(async move {
-        let _kept = stop;
-        let code = wait_for_signal().await;
-        std::process::exit(code.into());
-    });
-    code
+/// Waits for Ctrl-C or SIGTERM and asks the run to stop, at the second one at once. A third ends the process.
+async fn signals(stop: watch::Sender<Stop>, code: watch::Sender<Option<u8>>) {
+    let first = wait_for_signal().await;
+    let _ = code.send(Some(first));
+    eprintln!(
+        "\nstopping: what is under way is finished first; press Ctrl-C again to drop it and stop at once"
+    );
+    let _ = stop.send(Stop::Finish);
+    let second = wait_for_signal().await;
+    let _ = code.send(Some(second));
+    eprintln!("\nstopping at once: what is under way is dropped, and asked again when the run goes on");
+    let _ = stop.send(Stop::Now);
+    let third = wait_for_signal().await;
+    std::process::exit(third.into());
 }
 
 #[cfg(unix)]

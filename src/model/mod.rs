@@ -98,6 +98,8 @@ pub struct Answer {
     pub attempts: u32,
     /// The sentence of a failure.
     pub error: Option<String>,
+    /// Bytes of media in the request's body, for endpoints.
+    pub media_bytes: Option<u64>,
 }
 
 impl Answer {
@@ -111,6 +113,7 @@ impl Answer {
             seconds: 0.0,
             attempts: 1,
             error: Some(error.into()),
+            media_bytes: None,
         }
     }
 }
@@ -128,6 +131,12 @@ pub trait Model: Send + Sync {
 
     /// How many batches may be under way at once.
     fn concurrency(&self) -> usize;
+
+    /// How it stands, for those who watch a run: retries, limits, a server that is down. `None` where there is
+    /// nothing to say.
+    fn status(&self) -> Option<String> {
+        None
+    }
 
     /// One answer for each request, in order. Never fails as a whole: what fails is an answer that says so.
     fn answer(&self, batch: Vec<Prepared>) -> BoxFuture<'_, Vec<Answer>>;

@@ -109,7 +109,10 @@ impl EndpointModel {
             let took = started.elapsed();
             let down = settle(permit, &classified);
             let (cause, message, after) = match classified {
-                Classified::Answer(heard) => return self.heard(heard, attempts, took),
+                Classified::Answer(heard) => {
+                    let answer = self.heard(heard, attempts, took);
+                    return Answer { media_bytes: Some(body.media_bytes()), ..answer };
+                }
                 Classified::Fail { message } => {
                     return self.failed(Outcome::RequestError, message, attempts, spent + took);
                 }
@@ -193,6 +196,7 @@ impl EndpointModel {
             seconds: took.as_secs_f64(),
             attempts,
             error: None,
+            media_bytes: None,
         }
     }
 
@@ -265,6 +269,10 @@ impl Model for EndpointModel {
 
     fn concurrency(&self) -> usize {
         self.spec.concurrency.max
+    }
+
+    fn status(&self) -> Option<String> {
+        self.stats().in_words(self.spec.patience, self.spec.concurrency.max)
     }
 
     fn answer(&self, batch: Vec<Prepared>) -> BoxFuture<'_, Vec<Answer>> {

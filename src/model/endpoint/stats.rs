@@ -77,6 +77,39 @@ impl EndpointStats {
         *self.retries.entry(cause).or_default() += 1;
     }
 
+    /// How it stands, in words. `patience` is how long everything waits for a server that is down, `most` the
+    /// most requests that may be under way at once.
+    pub fn in_words(&self, patience: Duration, most: usize) -> Option<String> {
+        let mut parts = Vec::new();
+        if let Some(paused) = self.paused_for {
+            let (now, most) = (paused.as_secs(), patience.as_secs());
+            let why = self.paused_why.as_deref().map(|why| format!(" ({why})")).unwrap_or_default();
+            parts.push(if self.given_up {
+                format!("server is down, given up after {now} s{why}")
+            } else {
+                format!("server is down, waiting since {now} s (up to {most} s){why}")
+            });
+        } else {
+            for address in self.addresses.iter().filter(|_| self.addresses.len() > 1) {
+                if let Some(down) = address.down_for {
+                    parts.push(format!("{} is down since {} s", address.url, down.as_secs()));
+                }
+            }
+        }
+        let retries: u64 = self.retries.values().sum();
+        if retries > 0 {
+            let mut causes: Vec<_> = self.retries.iter().collect();
+            causes.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+            let causes: Vec<_> =
+                causes.iter().take(3).map(|(cause, count)| format!("{} {count}", cause.as_str())).collect();
+            parts.push(format!("{retries} retries ({})", causes.join(", ")));
+        }
+        if self.limit < most {
+            parts.push(format!("{} of {most} at once", self.limit));
+        }
+        (!parts.is_empty()).then(|| parts.join("; "))
+    }
+
     /// The counts with the state of the flow.
     pub(super) fn with(mut self, flow: FlowState, urls: &[String]) -> Self {
         self.limit = flow.limit;
@@ -95,5 +128,30 @@ impl EndpointStats {
             })
             .collect();
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_say_what_is_unusual() {
+        let mut stats = EndpointStats { limit: 64, ..EndpointStats::default() };
+        let words = |stats: &EndpointStats| stats.in_words(Duration::from_mins(10), 64);
+        assert_eq!(words(&stats), None);
+        stats.limit = 31;
+        (0..3).for_each(|_| stats.retried(Cause::RateLimit));
+        stats.retried(Cause::Reset);
+        let expected = format!(
+            "4 retries ({} 3, {} 1); 31 of 64 at once",
+            Cause::RateLimit.as_str(),
+            Cause::Reset.as_str()
+        );
+        assert_eq!(words(&stats), Some(expected));
+        stats.retries.clear();
+        stats.limit = 64;
+        stats.paused_for = Some(Duration::from_secs(12));
+        assert_eq!(words(&stats).as_deref(), Some("server is down, waiting since 12 s (up to 600 s)"));
     }
 }
