@@ -8,6 +8,7 @@ use super::exit::{self, Failure};
 use super::progress::Progress;
 use super::{RunArgs, open, report};
 use crate::config::RunConfig;
+use crate::config::endpoint;
 use crate::media::{Preparer, Transcode};
 use crate::model::{self, ModelIdentity, Opened};
 use crate::run::cost::Price;
@@ -34,7 +35,7 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
     let loaded = open::load(&args.config)?;
     let config = &loaded.config;
     let sections = open::sections(&loaded)?;
-    let opened = open::model(&loaded)?;
+    let opened = open::model(&loaded, &open::secrets(&loaded)?)?;
     let recipe =
         Recipe::new(&opened.identity, config.model.audio.max_seconds, &config.generation, config.run.seed);
     let plan = Plan::new(sections, recipe)?;
@@ -172,8 +173,16 @@ fn same_run(
         }
     };
     let (was, is) = (&earlier.config.generation, &config.generation);
+    compare("the model's kind", earlier.model.kind.clone(), model.kind.clone());
     compare("the model", earlier.model.model.clone(), model.model.clone());
-    compare("the model's files", short(&earlier.model.revision), short(&model.revision));
+    if earlier.model.kind == model.kind {
+        let (what, shown): (_, fn(&str) -> String) = if config.model.local.is_some() {
+            ("the model's files", short)
+        } else {
+            ("the endpoint", str::to_owned)
+        };
+        compare(what, shown(&earlier.model.revision), shown(&model.revision));
+    }
     compare("dtype", earlier.model.dtype.clone(), model.dtype.clone());
     compare("seed", earlier.config.run.seed.to_string(), config.run.seed.to_string());
     compare("temperature", was.temperature.to_string(), is.temperature.to_string());
@@ -185,6 +194,11 @@ fn same_run(
     let (was, is) = (&earlier.config.model.audio, &config.model.audio);
     compare("max_seconds", was.max_seconds.to_string(), is.max_seconds.to_string());
     compare("window", was.window.as_str().to_owned(), is.window.as_str().to_owned());
+    compare("transcode", was.transcode.as_str().to_owned(), is.transcode.as_str().to_owned());
+    if is.transcode != endpoint::Transcode::Never {
+        let rate = |rate: Option<u32>| rate.map_or("the clip's own".to_owned(), |rate| format!("{rate} Hz"));
+        compare("rate", rate(was.rate), rate(is.rate));
+    }
     if differ.is_empty() {
         return Ok(());
     }
@@ -200,8 +214,12 @@ fn same_run(
 }
 
 /// What may be done to clips for an endpoint.
-fn transcode_of(_config: &RunConfig) -> Transcode {
-    Transcode::Never
+fn transcode_of(config: &RunConfig) -> Transcode {
+    let audio = &config.model.audio;
+    match audio.transcode {
+        endpoint::Transcode::Never => Transcode::Never,
+        endpoint::Transcode::Wav => Transcode::Wav { rate: audio.rate },
+    }
 }
 
 fn short(digest: &str) -> String {
@@ -267,7 +285,11 @@ fn walk(
     let preparer = Preparer::new(&opened.limits, transcode_of(&manifest.config))
         .map_err(|e| Failure::new(exit::MODEL, format!("error: {}: {e}", opened.identity.name)))?;
     let begun = std::time::Instant::now();
-    eprintln!("loading {} ({}, {})", opened.identity.name, opened.identity.dtype, opened.identity.device);
+    match (opened.identity.dtype.as_str(), opened.identity.device.as_str()) {
+        // An endpoint has neither, and nothing to load.
+        ("", _) => eprintln!("asking {}: {}", opened.identity.name, opened.about),
+        (dtype, device) => eprintln!("loading {} ({dtype}, {device})", opened.identity.name),
+    }
     let model = model::load(opened)?;
     tracing::info!(seconds = begun.elapsed().as_secs_f64(), "model loaded");
 

@@ -8,6 +8,7 @@
 //! The way of a file: `tree` (TOML with places) -> `overrides` -> `check` -> [`raw`] -> `resolve`.
 
 mod check;
+pub mod endpoint;
 pub mod env;
 mod overrides;
 mod problem;
@@ -24,10 +25,13 @@ use std::path::Path;
 
 use serde::Deserialize as _;
 
+pub use endpoint::EndpointConfig;
 pub use overrides::Override;
 pub use problem::{ConfigError, Place, Problem, Spot, nearest};
 pub use resolve::DEFAULT_SEED;
-pub use resolved::{AudioConfig, BenchmarkConfig, LimitBy, ModelConfig, ModelKind, RunConfig, RunSection};
+pub use resolved::{
+    AudioConfig, BenchmarkConfig, LimitBy, LocalConfig, ModelConfig, ModelKind, RunConfig, RunSection,
+};
 pub use schema::schema;
 pub use tree::{Locator, Step};
 

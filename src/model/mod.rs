@@ -5,6 +5,8 @@
 
 #[cfg(feature = "endpoint")]
 pub mod endpoint;
+#[cfg(feature = "endpoint")]
+mod endpoint_spec;
 #[cfg(feature = "local")]
 pub mod local;
 mod open;

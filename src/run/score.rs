@@ -156,8 +156,14 @@ impl Watch {
 }
 
 /// The prices of a run, where they are configured.
-pub fn price_of(_config: &RunConfig) -> Option<Price> {
-    None
+pub fn price_of(config: &RunConfig) -> Option<Price> {
+    let price = &config.model.endpoint.as_ref()?.price;
+    let given = price.input_per_million > 0.0 || price.output_per_million > 0.0;
+    given.then_some(Price {
+        input_per_million: price.input_per_million,
+        output_per_million: price.output_per_million,
+        max_cost: price.max_cost,
+    })
 }
 
 type SectionOf<'a> = (&'a BenchmarkConfig, &'a ManifestBenchmark, Box<dyn Benchmark>);
