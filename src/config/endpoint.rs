@@ -190,6 +190,10 @@ pub struct FlowConfig {
     pub deadline_seconds: f64,
     /// The most attempts that may fail by the server's or the network's fault.
     pub max_attempts: u32,
+    /// The most seconds of the first wait between attempts.
+    pub delay_seconds: f64,
+    /// The most seconds of any.
+    pub max_delay_seconds: f64,
     /// Seconds that the run waits for a server that is down.
     pub patience_seconds: f64,
 }

@@ -63,7 +63,11 @@ pub(super) fn spec(
     spec.timeout = seconds(flow.timeout_seconds);
     spec.deadline = seconds(flow.deadline_seconds);
     spec.patience = seconds(flow.patience_seconds);
-    spec.retries = Retries { max_attempts: flow.max_attempts, ..spec.retries };
+    spec.retries = Retries {
+        max_attempts: flow.max_attempts,
+        base_delay: seconds(flow.delay_seconds),
+        max_delay: seconds(flow.max_delay_seconds),
+    };
     Some(spec)
 }
 

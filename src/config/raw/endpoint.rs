@@ -95,6 +95,12 @@ pub struct RawFlow {
     /// The most attempts that may fail by the server's or the network's fault.
     #[schemars(range(min = 1, max = 10_000), extend("default" = 10), example = 10)]
     pub max_attempts: Option<u64>,
+    /// The most seconds that the first wait between attempts lasts; it doubles with each further one.
+    #[schemars(range(max = 86_400), extend("exclusiveMinimum" = 0), extend("default" = 0.5), example = 0.5)]
+    pub delay_seconds: Option<f64>,
+    /// The most seconds that any wait between attempts lasts, unless the server asks for more.
+    #[schemars(range(max = 86_400), extend("exclusiveMinimum" = 0), extend("default" = 30.0), example = 30.0)]
+    pub max_delay_seconds: Option<f64>,
     /// How many seconds the run waits for a server that is down before requests fail.
     #[schemars(range(min = 0, max = 31_536_000), extend("default" = 600.0), example = 600.0)]
     pub patience_seconds: Option<f64>,
