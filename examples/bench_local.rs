@@ -27,7 +27,7 @@ mod bench {
     use harness::media::audio::mel::MelExtractor;
     use harness::model::Prepared;
     use harness::model::local::qwen2_audio::{Expanded, Qwen2Audio};
-    use harness::types::{Digest, Generation, PreparedAudio, Prompt};
+    use harness::types::{AudioContent, Digest, Generation, PreparedAudio, Prompt};
     use serde_json::{Value, json};
 
     const VOCABULARY: u32 = 32_000;
@@ -82,7 +82,10 @@ mod bench {
         let mut clip = || {
             // A new digest each time, so that nothing is remembered.
             clips += 1;
-            PreparedAudio { digest: Digest::of(&clips.to_le_bytes()), features: Arc::clone(&mel) }
+            PreparedAudio {
+                digest: Digest::of(&clips.to_le_bytes()),
+                content: AudioContent::Features(Arc::clone(&mel)),
+            }
         };
         time(only, "prefill of 800 tokens, 750 of them audio, encoder included", repetitions, || {
             model.next_logits(&[(audio(20, 30), vec![clip()])])?;
@@ -162,6 +165,7 @@ mod bench {
             key: Digest::of(&row.to_le_bytes()),
             prompt: Prompt::Raw { text: words.join(" "), audio: Vec::new() },
             audio: Vec::new(),
+            images: Vec::new(),
             generation: Generation { max_new_tokens, ..Generation::default() },
             seed: 0,
         }

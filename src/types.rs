@@ -5,8 +5,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -46,10 +47,21 @@ impl Serialize for Digest {
 
 impl<'de> Deserialize<'de> for Digest {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
-        blake3::Hash::from_hex(text.as_bytes())
-            .map(|hash| Self(*hash.as_bytes()))
-            .map_err(|_| serde::de::Error::custom(format!("expected 64 hexadecimal digits, found `{text}`")))
+        struct Hex;
+        impl serde::de::Visitor<'_> for Hex {
+            type Value = Digest;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("64 hexadecimal digits")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Digest, E> {
+                blake3::Hash::from_hex(text.as_bytes())
+                    .map(|hash| Digest(*hash.as_bytes()))
+                    .map_err(|_| E::custom(format!("expected 64 hexadecimal digits, found `{text}`")))
+            }
+        }
+        deserializer.deserialize_str(Hex)
     }
 }
 
@@ -176,10 +188,24 @@ impl Prompt {
         }
     }
 
+    /// The images of the prompt, in order.
+    pub fn images(&self) -> Vec<&ImageRef> {
+        match self {
+            Self::Raw { .. } => Vec::new(),
+            Self::Chat(messages) => messages
+                .iter()
+                .flat_map(|message| &message.parts)
+                .filter_map(|part| match part {
+                    Part::Image(image) => Some(image),
+                    Part::Text(_) | Part::Audio(_) => None,
+                })
+                .collect(),
+        }
+    }
+
     /// Whether the prompt holds an image.
     pub fn has_image(&self) -> bool {
-        matches!(self, Self::Chat(messages)
-            if messages.iter().any(|message| message.parts.iter().any(|part| matches!(part, Part::Image(_)))))
+        !self.images().is_empty()
     }
 }
 
@@ -297,9 +323,12 @@ pub struct Response {
     pub seconds: f64,
     /// How often it was tried.
     pub attempts: u32,
-    /// The clips and what was done to them.
+    /// The clips and images, and what was done to them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub media: Vec<MediaRecord>,
+    /// Bytes of media in the request's body, for endpoints.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub media_bytes: Option<u64>,
     /// The earlier request with the same key whose answer this is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reused_from: Option<Digest>,
@@ -379,9 +408,9 @@ pub struct AudioRecord {
 /// A clip as it was found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AudioSource {
-    /// `wav` or `flac`, from the content.
+    /// `wav`, `flac`, `mp3`…, from the content.
     pub format: String,
-    /// Sample rate in Hz.
+    /// Sample rate in Hz. This and what follows is 0 for formats whose headers are not read.
     pub rate: u32,
     /// Channels.
     pub channels: u16,
@@ -391,10 +420,10 @@ pub struct AudioSource {
     pub frames: u64,
 }
 
-/// A clip of one request as the journal keeps it.
+/// A clip or image of one request as the journal keeps it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MediaRecord {
-    /// The name the dataset gives the clip.
+    /// The name the dataset gives the clip or image.
     pub name: String,
     /// Hash of what was used: of the file for a whole clip, of the window's samples otherwise.
     pub digest: Digest,
@@ -402,9 +431,21 @@ pub struct MediaRecord {
     pub bytes: u64,
     /// When the file was last changed, in nanoseconds since 1970, where the file system says.
     pub modified: Option<u64>,
-    /// What was done to it.
+    /// What was done to it; images are sent as they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub audio: Option<AudioRecord>,
+    /// The file that went to an endpoint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent: Option<SentFile>,
+}
+
+/// A file as an endpoint got it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SentFile {
+    /// `wav`, `mp3`, `jpeg`…
+    pub format: String,
+    /// Its size in bytes, before base64.
+    pub bytes: u64,
 }
 
 /// Log-mel features of one clip, as the Whisper feature extractor makes them.
@@ -425,6 +466,84 @@ pub struct LogMel {
 pub struct PreparedAudio {
     /// Hash of what was used; equal digests are equal clips.
     pub digest: Digest,
-    /// The features, shared by all requests on the clip.
-    pub features: Arc<LogMel>,
+    /// What the model gets of it.
+    pub content: AudioContent,
+}
+
+impl PreparedAudio {
+    /// The features, where the model takes features.
+    pub fn features(&self) -> Option<&LogMel> {
+        match &self.content {
+            AudioContent::Features(features) => Some(features),
+            AudioContent::File(_) => None,
+        }
+    }
+}
+
+/// A clip in the form that a model takes, shared by all requests on the clip.
+#[derive(Clone, Debug)]
+pub enum AudioContent {
+    /// Log-mel features, for local models.
+    Features(Arc<LogMel>),
+    /// A file, for endpoints.
+    File(Arc<AudioFile>),
+}
+
+/// A clip as it goes on the wire: a whole file.
+#[derive(Clone, Debug)]
+pub struct AudioFile {
+    /// The file's content.
+    pub bytes: Bytes,
+    /// The format found in the content: `wav`, `flac`, `mp3`…
+    pub format: String,
+    /// How long it lasts, in seconds; 0 where its header is not read.
+    pub seconds: f64,
+    base64: OnceLock<Bytes>,
+}
+
+impl AudioFile {
+    /// A clip from the content of its file, the format found in it and its length in seconds.
+    pub fn new(bytes: Bytes, format: impl Into<String>, seconds: f64) -> Self {
+        Self { bytes, format: format.into(), seconds, base64: OnceLock::new() }
+    }
+
+    /// The content in base64 (RFC 4648, with padding): made once, shared by all requests that use the clip.
+    pub fn base64(&self) -> Bytes {
+        self.base64.get_or_init(|| base64(&self.bytes)).clone()
+    }
+}
+
+/// An image ready for a model.
+#[derive(Clone, Debug)]
+pub struct PreparedImage {
+    /// Hash of what was used; equal digests are equal images.
+    pub digest: Digest,
+    /// The file, shared by all requests on the image.
+    pub file: Arc<ImageFile>,
+}
+
+/// An image as it goes on the wire: a whole file.
+#[derive(Clone, Debug)]
+pub struct ImageFile {
+    /// The file's content.
+    pub bytes: Bytes,
+    /// The format found in the content: `jpeg`, `png`, `webp`, `gif`…
+    pub format: String,
+    base64: OnceLock<Bytes>,
+}
+
+impl ImageFile {
+    /// An image from the content of its file and the format found in it.
+    pub fn new(bytes: Bytes, format: impl Into<String>) -> Self {
+        Self { bytes, format: format.into(), base64: OnceLock::new() }
+    }
+
+    /// The content in base64 (RFC 4648, with padding): made once, shared by all requests that use the image.
+    pub fn base64(&self) -> Bytes {
+        self.base64.get_or_init(|| base64(&self.bytes)).clone()
+    }
+}
+
+fn base64(bytes: &[u8]) -> Bytes {
+    Bytes::from(base64_simd::STANDARD.encode_to_string(bytes))
 }

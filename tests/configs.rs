@@ -36,7 +36,7 @@ fn the_files_of_the_demo_are_there() {
     for name in ["demo", "manifest"] {
         let file = root().join("configs").join(name).with_extension("toml");
         let config = config::load(&file, &[]).unwrap().config;
-        assert!(config.model.weights.join("model.safetensors").is_file());
+        assert!(config.model.local.unwrap().weights.join("model.safetensors").is_file());
         for benchmark in config.benchmarks {
             assert!(benchmark.data.is_file(), "{}", benchmark.data.display());
         }

@@ -17,7 +17,9 @@ use harness::model::Prepared;
 use harness::model::local::device::{DeviceChoice, DtypeChoice};
 use harness::model::local::qwen2_audio::Qwen2Audio;
 use harness::prompt::sha256_hex;
-use harness::types::{AudioRef, Digest, Generation, Message, Part, PreparedAudio, Prompt, Role, Window};
+use harness::types::{
+    AudioContent, AudioRef, Digest, Generation, Message, Part, PreparedAudio, Prompt, Role, Window,
+};
 use serde_json::Value;
 
 const LANGUAGES: [(&str, &str); 8] = [
@@ -56,7 +58,7 @@ fn lines(path: &Path) -> Vec<Value> {
 fn clip(path: &Path, window: Window) -> PreparedAudio {
     let clip = decode_file(path, &DecodeSpec { rate: 16_000, window, max_seconds: 30.0 }).unwrap();
     let features = MelExtractor::new(128).unwrap().compute(&clip.samples).unwrap();
-    PreparedAudio { digest: clip.digest, features: Arc::new(features) }
+    PreparedAudio { digest: clip.digest, content: AudioContent::Features(Arc::new(features)) }
 }
 
 fn request(system: &str, user: String, audio: Option<&PreparedAudio>) -> Prepared {
@@ -68,6 +70,7 @@ fn request(system: &str, user: String, audio: Option<&PreparedAudio>) -> Prepare
         key: Digest::of(b"key"),
         prompt: Prompt::Chat(vec![Message::text(Role::System, system), Message { role: Role::User, parts }]),
         audio: audio.cloned().into_iter().collect(),
+        images: Vec::new(),
         generation: Generation { max_new_tokens: 24, ..Generation::default() },
         seed: 0,
     }

@@ -9,8 +9,8 @@ use harness::media::audio::mel::MelExtractor;
 use harness::model::local::{LocalModel, LocalSpec, check};
 use harness::model::{Answer, AudioNeed, Model, Prepared};
 use harness::types::{
-    AudioRef, Digest, Generation, ImageRef, LogMel, Message, Outcome, Part, PreparedAudio, Prompt, Role,
-    Window,
+    AudioContent, AudioRef, Digest, Generation, ImageRef, LogMel, Message, Outcome, Part, PreparedAudio,
+    Prompt, Role, Window,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -69,7 +69,7 @@ fn clip(samples: usize, pitch: f32) -> PreparedAudio {
     let features = MelExtractor::new(128).unwrap().compute(&wave).unwrap();
     PreparedAudio {
         digest: Digest::of(format!("{samples} {pitch}").as_bytes()),
-        features: Arc::new(features),
+        content: AudioContent::Features(Arc::new(features)),
     }
 }
 
@@ -88,6 +88,7 @@ fn request(question: &str, audio: &[PreparedAudio], generation: Generation) -> P
         key: Digest::of(question.as_bytes()),
         prompt: chat(parts),
         audio: audio.to_vec(),
+        images: Vec::new(),
         generation,
         seed: 17,
     }
@@ -161,7 +162,12 @@ fn a_wrong_request_fails_alone() {
     };
     let wrong_bins = PreparedAudio {
         digest: Digest::of(b"wrong"),
-        features: Arc::new(LogMel { bins: 80, frames: 3000, valid_frames: 100, data: vec![0.0; 240_000] }),
+        content: AudioContent::Features(Arc::new(LogMel {
+            bins: 80,
+            frames: 3000,
+            valid_frames: 100,
+            data: vec![0.0; 240_000],
+        })),
     };
     let cases = [
         (request("short", &[short], greedy(3)), Some("longer than 20 ms")),

@@ -13,7 +13,7 @@ use harness::model::Prepared;
 use harness::model::local::device::{DeviceChoice, DtypeChoice};
 use harness::model::local::generate::{End, Generated};
 use harness::model::local::qwen2_audio::{Expanded, Qwen2Audio};
-use harness::types::{AudioRef, Digest, Generation, LogMel, PreparedAudio, Prompt, Window};
+use harness::types::{AudioContent, AudioRef, Digest, Generation, LogMel, PreparedAudio, Prompt, Window};
 use serde_json::Value;
 
 fn fixtures() -> PathBuf {
@@ -72,7 +72,7 @@ fn clip(name: &str) -> PreparedAudio {
     let spec = DecodeSpec { rate: 16_000, window, max_seconds: 30.0 };
     let clip = decode_file(&fixtures().join("audio").join(file), &spec).unwrap();
     let features = MelExtractor::new(128).unwrap().compute(&clip.samples).unwrap();
-    PreparedAudio { digest: clip.digest, features: Arc::new(features) }
+    PreparedAudio { digest: clip.digest, content: AudioContent::Features(Arc::new(features)) }
 }
 
 fn audio_ref(name: &str) -> AudioRef {
@@ -135,7 +135,7 @@ fn rows(case: &Value) -> Vec<Row> {
 }
 
 fn features(row: &Row) -> Vec<&LogMel> {
-    row.clips.iter().map(|clip| &*clip.features).collect()
+    row.clips.iter().map(|clip| clip.features().unwrap()).collect()
 }
 
 fn expand(model: &Qwen2Audio, row: &Row) -> (Expanded, Vec<PreparedAudio>) {
@@ -148,6 +148,7 @@ fn request(row: &Row, max_new_tokens: usize) -> Prepared {
         key: Digest::of(row.text.as_bytes()),
         prompt: Prompt::Raw { text: row.text.clone(), audio },
         audio: row.clips.clone(),
+        images: Vec::new(),
         generation: Generation { max_new_tokens, ..Generation::default() },
         seed: 1,
     }
@@ -209,7 +210,7 @@ fn encoder_and_projector_give_the_vectors_of_the_reference() {
     for (name, case) in cases() {
         let clips: Vec<PreparedAudio> = rows(&case).into_iter().flat_map(|row| row.clips).collect();
         for (index, clip) in clips.iter().enumerate() {
-            let vectors = model.audio_vectors(&clip.features).unwrap();
+            let vectors = model.audio_vectors(clip.features().unwrap()).unwrap();
             for (kind, rows) in [("enc", &vectors.encoded), ("proj", &vectors.projected)] {
                 let expected = &case[kind][index];
                 let what = format!("{name} {kind} {index}");

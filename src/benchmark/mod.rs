@@ -19,7 +19,7 @@ use crate::types::{Generation, Planned, Prompt, Response, Sample, Tags};
 pub use build::{
     BuildError, Entry, PromptText, build, catalogue, entry, harness_wording, prompt_texts, published,
 };
-pub use scores::{BenchmarkScores, ConditionCounts, MetricValue};
+pub use scores::{BenchmarkScores, ConditionCounts, MetricValue, UsageScores};
 
 /// A request as a benchmark makes it: the run adds model, settings, seed and media.
 #[derive(Clone, Debug, PartialEq)]

@@ -22,6 +22,12 @@ pub(super) fn common(scores: &BenchmarkScores) -> Vec<String> {
                 .to_owned(),
         );
     }
+    if let Some((usage, cost)) = scores.usage.as_ref().and_then(|usage| Some((usage, usage.cost?))) {
+        notes.push(format!(
+            "cost {cost:.4} for {} prompt tokens and {} answer tokens, at the prices of the config",
+            usage.tokens.prompt_tokens, usage.tokens.completion_tokens
+        ));
+    }
     notes.extend(scores.deviations.iter().map(|text| format!("deviation: {text}")));
     notes.extend(scores.warnings.iter().map(|text| format!("warning: {text}")));
     notes

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::prompt::PromptInfo;
-use crate::types::{Outcome, Profile, Tags};
+use crate::types::{Outcome, Profile, Tags, Usage};
 
 /// The scores of one `[[benchmark]]` section.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -29,6 +29,22 @@ pub struct BenchmarkScores {
     pub deviations: Vec<String>,
     /// Typed warnings: suspicious results.
     pub warnings: Vec<String>,
+    /// Tokens, and what they cost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<UsageScores>,
+}
+
+/// What the responses of a section took. Answers that were reused from an earlier request took nothing.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct UsageScores {
+    /// Requests that the model answered.
+    pub requests: u64,
+    /// Tokens, as the model counted them.
+    #[serde(flatten)]
+    pub tokens: Usage,
+    /// What they cost, where prices are configured, in the currency of the prices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<f64>,
 }
 
 impl BenchmarkScores {

@@ -24,7 +24,10 @@ pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
     let mut problems = Vec::new();
     let mut out = format!("config  {}\n", config.path.display());
 
-    let opened = open::model(&loaded).map_err(|e| problems.push(e.message)).ok();
+    // Without its key an endpoint can still be looked at; it cannot be asked.
+    let secrets = open::secrets(&loaded).map_err(|e| problems.push(e.message)).ok();
+    let opened = open::model(&loaded, &secrets.unwrap_or_default());
+    let opened = opened.map_err(|e| problems.push(e.message)).ok();
     if let Some(opened) = &opened {
         let _ = writeln!(out, "model   {}: {}", opened.identity.name, opened.about);
     }

@@ -105,6 +105,15 @@ struct RunArgs {
     /// Exit with 0 even if requests failed or rows were unreadable. The tables show the counts either way.
     #[arg(long)]
     allow_incomplete: bool,
+    /// Stop when the run has cost this much, by the prices under [model.price] and in their currency. What is
+    /// under way then is finished.
+    #[arg(long, value_name = "COST", value_parser = cost)]
+    max_cost: Option<f64>,
+}
+
+fn cost(text: &str) -> Result<f64, String> {
+    let cost = text.parse::<f64>().ok().filter(|cost| cost.is_finite() && *cost >= 0.0);
+    cost.ok_or_else(|| format!("`{text}` is no cost; expected a number such as 2.50"))
 }
 
 #[derive(Debug, Args)]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::ConfigArgs;
 use super::exit::{self, Failure};
 use crate::benchmark;
+use crate::config::secret::{self, Secrets};
 use crate::config::{self, BenchmarkConfig, Loaded, Override, RunConfig, Step};
 use crate::dataset::{Dataset, DatasetError};
 use crate::model::{self, Opened};
@@ -91,9 +92,17 @@ fn problem_at(loaded: &Loaded, path: &[Step], problem: &dyn std::fmt::Display) -
     format!("error: {}", loaded.locator.problem(path, problem.to_string()))
 }
 
+/// The secrets that the model's section names, out of the environment.
+pub(super) fn secrets(loaded: &Loaded) -> Result<Secrets, Failure> {
+    secret::secrets(&loaded.config.model).map_err(|errors| {
+        let problems: Vec<String> = errors.iter().map(|e| problem_at(loaded, &e.path, e)).collect();
+        Failure::new(exit::USAGE, problems.join("\n"))
+    })
+}
+
 /// Looks at the model without loading it.
-pub(super) fn model(loaded: &Loaded) -> Result<Opened, Failure> {
-    model::open(&loaded.config.model).map_err(|e| {
+pub(super) fn model(loaded: &Loaded, secrets: &Secrets) -> Result<Opened, Failure> {
+    model::open(&loaded.config.model, secrets).map_err(|e| {
         let place = ["model".into(), e.key().into()];
         Failure::new(exit::MODEL, problem_at(loaded, &place, &e))
     })

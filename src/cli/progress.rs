@@ -6,11 +6,18 @@ use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
+use crate::run::cost::Price;
 use crate::run::generate::{Event, Observer};
-use crate::types::Outcome;
+use crate::types::{Outcome, Usage};
 
 /// How often a plain line is written.
 const EVERY: Duration = Duration::from_secs(5);
+
+/// How often where nothing happens.
+const EVERY_QUIET: Duration = Duration::from_secs(30);
+
+/// How often the counts of a bar are made.
+const DRAWN: Duration = Duration::from_millis(50);
 
 /// Sentences on failures that are shown a benchmark; the journal has all.
 const SHOWN_FAILURES: u64 = 5;
@@ -24,18 +31,28 @@ struct Line {
     first: Option<Instant>,
     outcomes: BTreeMap<Outcome, u64>,
     bar: Option<ProgressBar>,
+    shown: Option<Instant>,
 }
 
 /// What the user sees of a generate stage.
 pub(super) struct Progress {
     lines: Vec<Line>,
     bars: Option<MultiProgress>,
+    /// The bar that holds no bar, but what the model says of itself.
+    foot: Option<ProgressBar>,
+    price: Option<Price>,
+    /// What stands at the foot.
+    status: String,
+    /// The section that was answered in last.
+    current: usize,
     last: Instant,
+    /// What the last plain line said, without its rates.
+    said: (u64, String),
 }
 
 impl Progress {
     /// Progress over sections: label and total, and what is answered already.
-    pub(super) fn new(sections: impl Iterator<Item = ((String, u64), u64)>) -> Self {
+    pub(super) fn new(sections: impl Iterator<Item = ((String, u64), u64)>, price: Option<Price>) -> Self {
         let bars = std::io::stderr().is_terminal().then(MultiProgress::new);
         let sections = sections.collect::<Vec<_>>();
         let width = sections.iter().map(|((label, _), _)| label.chars().count()).max().unwrap_or_default();
@@ -52,10 +69,36 @@ impl Progress {
                     bar.reset_eta();
                     bar
                 });
-                Line { label, total, done, here: 0, failures: 0, first: None, outcomes: BTreeMap::new(), bar }
+                Line {
+                    label,
+                    total,
+                    done,
+                    here: 0,
+                    failures: 0,
+                    first: None,
+                    outcomes: BTreeMap::new(),
+                    bar,
+                    shown: None,
+                }
             })
             .collect();
-        Self { lines, bars, last: Instant::now() }
+        let foot = bars.as_ref().map(|bars| {
+            let foot = bars.add(ProgressBar::new_spinner());
+            foot.set_style(
+                ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_bar()),
+            );
+            foot
+        });
+        Self {
+            lines,
+            bars,
+            foot,
+            price,
+            status: String::new(),
+            current: 0,
+            last: Instant::now(),
+            said: (0, String::new()),
+        }
     }
 
     /// The last state of every section.
@@ -64,9 +107,56 @@ impl Progress {
             if let Some(bar) = &line.bar {
                 bar.abandon();
             } else if line.here > 0 {
-                eprintln!("{}", line.plain());
+                eprintln!("{}{}", line.plain(), self.foot_text());
             }
         }
+        if let Some(foot) = &self.foot {
+            foot.abandon();
+        }
+    }
+
+    /// The foot as the end of a plain line.
+    fn foot_text(&self) -> String {
+        if self.status.is_empty() { String::new() } else { format!("; {}", self.status) }
+    }
+
+    /// A plain line now and then: every few seconds while something happens, else less often.
+    fn plain(&mut self) {
+        let since = self.last.elapsed();
+        if self.bars.is_some() || since < EVERY {
+            return;
+        }
+        let Some(line) = self.lines.get(self.current) else { return };
+        let done = self.lines.iter().map(|line| line.done).sum();
+        // A wait is told by its seconds, which change all the time.
+        let still: String = self.status.chars().filter(|c| !c.is_ascii_digit()).collect();
+        let news = (done, still);
+        if news == self.said && since < EVERY_QUIET {
+            return;
+        }
+        eprintln!("{}{}", line.plain(), self.foot_text());
+        self.last = Instant::now();
+        self.said = news;
+    }
+
+    fn tick(&mut self, status: Option<String>, spent: &Usage) {
+        let mut parts: Vec<String> = status.into_iter().collect();
+        if spent.prompt_tokens + spent.completion_tokens > 0 {
+            let (input, output) = (count(spent.prompt_tokens), count(spent.completion_tokens));
+            parts.push(format!("{input} tokens in, {output} out"));
+        }
+        if let Some(price) = &self.price {
+            let most = price.max_cost.map(|most| format!(" of {most}")).unwrap_or_default();
+            parts.push(format!("cost {:.4}{most}", price.of(spent)));
+        }
+        self.status = parts.join("; ");
+        if let Some(foot) = &self.foot {
+            foot.set_message(self.status.clone());
+        }
+        for bar in self.lines.iter().filter_map(|line| line.bar.as_ref()) {
+            bar.tick();
+        }
+        self.plain();
     }
 
     fn say(&self, text: &str) {
@@ -116,15 +206,28 @@ fn duration(seconds: f64) -> String {
 
 impl Observer for Progress {
     fn on(&mut self, event: Event) {
-        let Event::Response { section, outcome, error } = event;
+        match event {
+            Event::Tick { status, spent } => self.tick(status, &spent),
+            Event::Response { section, outcome, error } => self.response(section, outcome, error),
+        }
+    }
+}
+
+impl Progress {
+    fn response(&mut self, section: usize, outcome: Outcome, error: Option<String>) {
         let Some(line) = self.lines.get_mut(section) else { return };
+        self.current = section;
         line.first.get_or_insert_with(Instant::now);
         line.done += 1;
         line.here += 1;
         *line.outcomes.entry(outcome).or_default() += 1;
         if let Some(bar) = &line.bar {
             bar.set_position(line.done);
-            bar.set_message(line.counts());
+            // Texts are drawn at most twenty times a second, and made as often.
+            if line.shown.is_none_or(|shown| shown.elapsed() >= DRAWN) || line.done >= line.total {
+                line.shown = Some(Instant::now());
+                bar.set_message(line.counts());
+            }
         }
         let mut say = None;
         if !outcome.is_answer() {
@@ -141,15 +244,18 @@ impl Observer for Progress {
                     Some(format!("{}: further failures are not shown; responses.jsonl has all", line.label));
             }
         }
-        let plain = line.bar.is_none() && self.last.elapsed() >= EVERY;
-        let text = plain.then(|| line.plain());
         if let Some(say) = say {
             self.say(&say);
         }
-        if let Some(text) = text {
-            self.last = Instant::now();
-            eprintln!("{text}");
-        }
+    }
+}
+
+/// A number of tokens, short.
+fn count(tokens: u64) -> String {
+    match tokens {
+        0..=9_999 => tokens.to_string(),
+        10_000..=9_999_999 => format!("{:.1} k", tokens as f64 / 1e3),
+        _ => format!("{:.1} M", tokens as f64 / 1e6),
     }
 }
 
@@ -166,9 +272,14 @@ mod tests {
 
     #[test]
     fn a_line_counts_what_was_done_before() {
-        let mut progress = Progress::new([(("demo".to_owned(), 4), 1)].into_iter());
+        let mut progress = Progress::new([(("demo".to_owned(), 4), 1)].into_iter(), None);
         progress.on(Event::Response { section: 0, outcome: Outcome::Ok, error: None });
         let line = progress.lines[0].plain();
         assert!(line.starts_with("demo: 2/4 (50 %)") && line.ends_with("ok 1"), "{line}");
+        let price = Price { input_per_million: 1.0, output_per_million: 2.0, max_cost: Some(3.0) };
+        progress.price = Some(price);
+        let spent = Usage { prompt_tokens: 20_000, audio_tokens: 0, completion_tokens: 500 };
+        progress.tick(Some("3 retries".to_owned()), &spent);
+        assert_eq!(progress.status, "3 retries; 20.0 k tokens in, 500 out; cost 0.0210 of 3");
     }
 }

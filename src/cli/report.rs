@@ -13,6 +13,7 @@ pub(super) fn score(args: &FolderArgs) -> Result<u8, Failure> {
     let folder = find_run(&args.run, &args.results)?;
     let scores = score::score(&folder)?;
     tables(&folder, &scores)?;
+    warnings(&folder, &scores);
     Ok(code(&scores, args.allow_incomplete))
 }
 
@@ -21,18 +22,20 @@ pub(super) fn report(args: &FolderArgs) -> Result<u8, Failure> {
     let folder = find_run(&args.run, &args.results)?;
     let scores = score::read_scores(&folder)?;
     tables(&folder, &scores)?;
+    warnings(&folder, &scores);
     Ok(code(&scores, args.allow_incomplete))
 }
 
-/// Writes the tables of a run and prints them; says on standard error what is incomplete.
+/// Writes the tables of a run and prints them.
 pub(super) fn tables(folder: &Path, scores: &Scores) -> Result<(), Failure> {
     let tables = score::report(folder, scores)?;
     let text = tables.iter().map(crate::report::table::Table::markdown).collect::<Vec<_>>().join("\n");
-    print(&text)?;
+    print(&text)
+}
+
+/// Says on standard error what is incomplete, and last what is suspicious.
+pub(super) fn warnings(folder: &Path, scores: &Scores) {
     for section in &scores.benchmarks {
-        for warning in &section.warnings {
-            eprintln!("warning: {}: {warning}", section.label);
-        }
         for counts in section.conditions.iter().filter(|counts| counts.unanswered() > 0) {
             eprintln!(
                 "incomplete: {}: {}: {} of {} requests have no answer ({} never asked); they are in no score. Run \
@@ -53,7 +56,11 @@ pub(super) fn tables(folder: &Path, scores: &Scores) -> Result<(), Failure> {
             );
         }
     }
-    Ok(())
+    for section in &scores.benchmarks {
+        for warning in &section.warnings {
+            eprintln!("warning: {}: {warning}", section.label);
+        }
+    }
 }
 
 /// The exit code of scores.

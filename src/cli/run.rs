@@ -1,9 +1,6 @@
 //! `harness run` and `harness generate`: the walk through all stages.
 
-use std::collections::HashSet;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use tokio::sync::watch;
 
@@ -11,15 +8,18 @@ use super::exit::{self, Failure};
 use super::progress::Progress;
 use super::{RunArgs, open, report};
 use crate::config::RunConfig;
-use crate::media::Preparer;
+use crate::config::endpoint;
+use crate::media::{Preparer, Transcode};
 use crate::model::{self, ModelIdentity, Opened};
+use crate::run::cost::Price;
+use crate::run::digests::DigestSet;
 use crate::run::folder::{Begin, RunFolder};
-use crate::run::generate::{Summary, generate, is_answered};
+use crate::run::generate::{Answered, Early, Stage, Stop, Summary, generate};
 use crate::run::journal::Journal;
 use crate::run::manifest::{Host, Manifest, ManifestBenchmark, Session, VERSION};
 use crate::run::plan::{Plan, Recipe};
 use crate::run::score;
-use crate::types::{Digest, Outcome};
+use crate::types::Outcome;
 
 /// How far to walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
     let loaded = open::load(&args.config)?;
     let config = &loaded.config;
     let sections = open::sections(&loaded)?;
-    let opened = open::model(&loaded)?;
+    let opened = open::model(&loaded, &open::secrets(&loaded)?)?;
     let recipe =
         Recipe::new(&opened.identity, config.model.audio.max_seconds, &config.generation, config.run.seed);
     let plan = Plan::new(sections, recipe)?;
@@ -57,6 +57,16 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
     let mut journal = Journal::append_to(&folder.path().join("responses.jsonl"))?;
     say_state_of(&journal);
 
+    let price = args.max_cost.map_or_else(
+        || score::price_of(config),
+        |max| score::price_of(config).map(|price| Price { max_cost: Some(max), ..price }),
+    );
+    if args.max_cost.is_some() && price.is_none() {
+        return Err(Failure::new(
+            exit::USAGE,
+            "error: --max-cost needs prices: set input_per_million and output_per_million under [model.price]",
+        ));
+    }
     let Survey { benchmarks, done, answered, pending } = survey(&plan, &folder, &journal)?;
     say_unreadable(&benchmarks);
     let requests: u64 = benchmarks.iter().map(|b| b.requests).sum();
@@ -69,7 +79,7 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
             harness: env!("CARGO_PKG_VERSION").to_owned(),
             host: Host::here(),
             device: opened.identity.device.clone(),
-            batch_size: config.model.batch_size,
+            batch_size: config.model.local.as_ref().map_or(1, |local| local.batch_size),
         });
     }
     let manifest = Manifest {
@@ -89,29 +99,41 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
     eprintln!("{verb} {}: {requests} requests{state}", folder.path().display());
 
     let mut failed = 0;
-    let mut _signals = None;
+    let mut _listening = None;
     if pending > 0 {
-        let ended = walk(opened, &plan, done, &mut journal, &manifest, &answered)?;
-        if let Some(code) = ended.stopped {
-            eprintln!(
-                "stopped; all answers so far are in {}. To go on, give the same command again",
-                folder.path().display()
-            );
-            return Ok(code);
+        let ended = walk(opened, &plan, done, &mut journal, &manifest, &answered, price)?;
+        match ended {
+            Ended::All { journaled, .. } if journaled < pending => {
+                return Err(Failure::new(
+                    exit::FOLDER,
+                    format!(
+                        "error: internal error: {journaled} of {pending} requests were worked on; what was answered \
+                         is kept. Give the same command again, and please report this"
+                    ),
+                ));
+            }
+            Ended::All { failed: count, runtime, .. } => {
+                failed = count;
+                // It goes on to listen to Ctrl-C while scores are made.
+                _listening = Some(runtime);
+            }
+            Ended::Stopped(code) => {
+                eprintln!(
+                    "stopped; all answers so far are in {}. To go on, give the same command again",
+                    folder.path().display()
+                );
+                return Ok(code);
+            }
+            Ended::Cost { cost, most } => {
+                eprintln!(
+                    "stopped: the run has cost {cost:.4} and may cost {most}; all answers so far are in {}. To go \
+                     on, give the same command again with a higher --max-cost, or score what is there: harness \
+                     score {0}",
+                    folder.path().display()
+                );
+                return Ok(exit::INCOMPLETE);
+            }
         }
-        if ended.journaled < pending {
-            return Err(Failure::new(
-                exit::FOLDER,
-                format!(
-                    "error: internal error: {} of {pending} requests were worked on; what was answered is kept. \
-                     Give the same command again, and please report this",
-                    ended.journaled
-                ),
-            ));
-        }
-        failed = ended.failed;
-        // Its threads go on to listen to Ctrl-C while scores are made.
-        _signals = Some(ended.runtime);
     }
     drop(journal);
     if stages == Stages::Generate {
@@ -122,6 +144,7 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
     let scores = score::score(folder.path())?;
     report::tables(folder.path(), &scores)?;
     eprintln!("answers, scores and tables are in {}", folder.path().display());
+    report::warnings(folder.path(), &scores);
     Ok(report::code(&scores, args.allow_incomplete))
 }
 
@@ -129,7 +152,7 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
 struct Survey {
     benchmarks: Vec<ManifestBenchmark>,
     /// Requests that need no work.
-    done: HashSet<Digest>,
+    done: DigestSet,
     /// How many these are, by section.
     answered: Vec<u64>,
     /// Different requests that are still to be asked.
@@ -138,12 +161,12 @@ struct Survey {
 
 /// Writes the plan, and finds what is answered.
 fn survey(plan: &Plan, folder: &RunFolder, journal: &Journal) -> Result<Survey, Failure> {
-    let (mut done, mut pending) = (HashSet::new(), HashSet::new());
+    let (mut done, mut pending) = (DigestSet::default(), DigestSet::default());
     let mut answered = vec![0; plan.sections.len()];
-    let mut failed = None;
+    let (mut failed, mut states) = (None, Answered::default());
     let benchmarks = plan.survey(Some(folder.path()), |request| {
         let Some(section) = plan.sections.get(request.section) else { return };
-        match is_answered(journal, &request.planned.request, &section.dataset) {
+        match states.is(journal, request, &section.dataset) {
             Ok(true) => {
                 done.insert(request.planned.request);
                 if let Some(count) = answered.get_mut(request.section) {
@@ -176,8 +199,16 @@ fn same_run(
         }
     };
     let (was, is) = (&earlier.config.generation, &config.generation);
+    compare("the model's kind", earlier.model.kind.clone(), model.kind.clone());
     compare("the model", earlier.model.model.clone(), model.model.clone());
-    compare("the model's files", short(&earlier.model.revision), short(&model.revision));
+    if earlier.model.kind == model.kind {
+        let (what, shown): (_, fn(&str) -> String) = if config.model.local.is_some() {
+            ("the model's files", short)
+        } else {
+            ("the endpoint", str::to_owned)
+        };
+        compare(what, shown(&earlier.model.revision), shown(&model.revision));
+    }
     compare("dtype", earlier.model.dtype.clone(), model.dtype.clone());
     compare("seed", earlier.config.run.seed.to_string(), config.run.seed.to_string());
     compare("temperature", was.temperature.to_string(), is.temperature.to_string());
@@ -189,6 +220,11 @@ fn same_run(
     let (was, is) = (&earlier.config.model.audio, &config.model.audio);
     compare("max_seconds", was.max_seconds.to_string(), is.max_seconds.to_string());
     compare("window", was.window.as_str().to_owned(), is.window.as_str().to_owned());
+    compare("transcode", was.transcode.as_str().to_owned(), is.transcode.as_str().to_owned());
+    if is.transcode != endpoint::Transcode::Never {
+        let rate = |rate: Option<u32>| rate.map_or("the clip's own".to_owned(), |rate| format!("{rate} Hz"));
+        compare("rate", rate(was.rate), rate(is.rate));
+    }
     if differ.is_empty() {
         return Ok(());
     }
@@ -201,6 +237,15 @@ fn same_run(
             differ.join("; ")
         ),
     ))
+}
+
+/// What may be done to clips for an endpoint.
+fn transcode_of(config: &RunConfig) -> Transcode {
+    let audio = &config.model.audio;
+    match audio.transcode {
+        endpoint::Transcode::Never => Transcode::Never,
+        endpoint::Transcode::Wav => Transcode::Wav { rate: audio.rate },
+    }
 }
 
 fn short(digest: &str) -> String {
@@ -236,30 +281,45 @@ fn say_unreadable(benchmarks: &[ManifestBenchmark]) {
 }
 
 /// How a generate stage ended.
-struct Ended {
-    /// The exit code, if it was stopped from outside.
-    stopped: Option<u8>,
-    /// Requests that failed.
-    failed: u64,
-    /// Requests that were journaled.
-    journaled: u64,
-    /// What listens to signals.
-    runtime: tokio::runtime::Runtime,
+enum Ended {
+    /// All was asked.
+    All {
+        /// Requests that failed.
+        failed: u64,
+        /// Requests that were journaled.
+        journaled: u64,
+        /// What listens to signals.
+        runtime: tokio::runtime::Runtime,
+    },
+    /// It was stopped from outside; the exit code.
+    Stopped(u8),
+    /// The run has cost what it may.
+    Cost {
+        /// What it has cost.
+        cost: f64,
+        /// What it may cost.
+        most: f64,
+    },
 }
 
 /// Loads the model and generates.
 fn walk(
     opened: Opened,
     plan: &Plan,
-    done: HashSet<Digest>,
+    done: DigestSet,
     journal: &mut Journal,
     manifest: &Manifest,
     answered: &[u64],
+    price: Option<Price>,
 ) -> Result<Ended, Failure> {
-    let preparer = Preparer::new(&opened.limits)
+    let preparer = Preparer::new(&opened.limits, transcode_of(&manifest.config))
         .map_err(|e| Failure::new(exit::MODEL, format!("error: {}: {e}", opened.identity.name)))?;
     let begun = std::time::Instant::now();
-    eprintln!("loading {} ({}, {})", opened.identity.name, opened.identity.dtype, opened.identity.device);
+    match (opened.identity.dtype.as_str(), opened.identity.device.as_str()) {
+        // An endpoint has neither, and nothing to load.
+        ("", _) => eprintln!("asking {}: {}", opened.identity.name, opened.about),
+        (dtype, device) => eprintln!("loading {} ({dtype}, {device})", opened.identity.name),
+    }
     let model = model::load(opened)?;
     tracing::info!(seconds = begun.elapsed().as_secs_f64(), "model loaded");
 
@@ -269,57 +329,60 @@ fn walk(
         .build()
         .map_err(|e| Failure::new(exit::FOLDER, format!("error: threads cannot be started: {e}")))?;
     let totals = manifest.benchmarks.iter().map(|b| (b.label.clone(), b.requests));
-    let mut progress = Progress::new(totals.zip(answered.iter().copied()));
-    let (stop_in, stop_out) = watch::channel(false);
-    let signals = Signals::default();
-    runtime.spawn(listen(signals.clone(), stop_in));
-    signals.generating.store(true, Ordering::SeqCst);
-    let summary = runtime.block_on(generate(
-        plan,
-        Arc::new(done),
-        journal,
-        model.as_ref(),
-        Arc::new(preparer),
-        stop_out,
-        &mut progress,
-    ));
-    signals.generating.store(false, Ordering::SeqCst);
+    let mut progress = Progress::new(totals.zip(answered.iter().copied()), price);
+    let (stop_in, stop_out) = watch::channel(Stop::No);
+    let (summary, signal) = runtime.block_on(async {
+        let (code_in, code) = watch::channel(None);
+        let signals = tokio::spawn(signals(stop_in, code_in));
+        let result = generate(Stage {
+            plan,
+            done,
+            journal,
+            model: model.as_ref(),
+            preparer,
+            price,
+            stop: stop_out,
+            observer: &mut progress,
+        })
+        .await;
+        signals.abort();
+        let code = *code.borrow();
+        (result, code)
+    });
     progress.finish();
     let summary: Summary = summary?;
-    let signal = signals.code.load(Ordering::SeqCst);
-    if signal != 0 && !summary.interrupted {
-        eprintln!("the run was at its end already; going on to the scores");
-    }
-    let failed = Outcome::ALL
-        .into_iter()
-        .filter(|outcome| !outcome.is_answer())
-        .filter_map(|outcome| summary.outcomes.get(&outcome))
-        .sum();
-    let stopped = summary.interrupted.then_some(if signal == 0 { exit::INTERRUPTED } else { signal });
-    Ok(Ended { stopped, failed, journaled: summary.outcomes.values().sum(), runtime })
+    Ok(match (summary.early, price) {
+        (Some(Early::Cost), Some(price)) => {
+            Ended::Cost { cost: price.of(&journal.spent()), most: price.max_cost.unwrap_or_default() }
+        }
+        (Some(_), _) => Ended::Stopped(signal.unwrap_or(exit::INTERRUPTED)),
+        (None, _) => {
+            let failures = Outcome::ALL.into_iter().filter(|outcome| !outcome.is_answer());
+            let failed = failures.filter_map(|outcome| summary.outcomes.get(&outcome)).sum();
+            if signal.is_some() {
+                eprintln!("the run was at its end already; going on to the scores");
+            }
+            // What is written from here on is written whole or not at all: a signal just ends the process.
+            runtime.spawn(async { std::process::exit(wait_for_signal().await.into()) });
+            Ended::All { failed, journaled: summary.outcomes.values().sum(), runtime }
+        }
+    })
 }
 
-/// What the listener to signals and the run tell each other.
-#[derive(Clone, Default)]
-struct Signals {
-    /// The exit code of the first signal, once it came.
-    code: Arc<AtomicU8>,
-    /// Whether answers are being made: then the first signal only asks for an end.
-    generating: Arc<AtomicBool>,
-}
-
-/// Waits for Ctrl-C or SIGTERM and asks the run to stop. A second one, or one outside of generating, ends the
-/// process: all that is written then is written whole or not at all.
-async fn listen(signals: Signals, stop: watch::Sender<bool>) {
-    let code = wait_for_signal().await;
-    signals.code.store(code, Ordering::SeqCst);
-    if signals.generating.load(Ordering::SeqCst) {
-        eprintln!("\nstopping: what is under way is finished first; press Ctrl-C again to stop at once");
-        let _ = stop.send(true);
-        let code = wait_for_signal().await;
-        std::process::exit(code.into());
-    }
-    std::process::exit(code.into());
+/// Waits for Ctrl-C or SIGTERM and asks the run to stop, at the second one at once. A third ends the process.
+async fn signals(stop: watch::Sender<Stop>, code: watch::Sender<Option<u8>>) {
+    let first = wait_for_signal().await;
+    let _ = code.send(Some(first));
+    eprintln!(
+        "\nstopping: what is under way is finished first; press Ctrl-C again to drop it and stop at once"
+    );
+    let _ = stop.send(Stop::Finish);
+    let second = wait_for_signal().await;
+    let _ = code.send(Some(second));
+    eprintln!("\nstopping at once: what is under way is dropped, and asked again when the run goes on");
+    let _ = stop.send(Stop::Now);
+    let third = wait_for_signal().await;
+    std::process::exit(third.into());
 }
 
 #[cfg(unix)]

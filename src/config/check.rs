@@ -1,10 +1,13 @@
 //! What a file must be like: first key by key against the JSON schema, then what the schema cannot say.
 //! Everything that is wrong is found in one pass, and a value that is wrong is not looked at twice.
 
+mod model;
+
 use std::collections::BTreeSet;
 
 use serde_json::Value as Json;
 
+use super::endpoint::Transcode;
 use super::overrides::label;
 use super::problem::{Problem, nearest};
 use super::raw::ARCHITECTURES;
@@ -60,6 +63,7 @@ impl Walk<'_> {
         for (key, child) in table {
             match schema::key(schema, key) {
                 Some(schema) => self.key(key, child, schema, section),
+                None if schema::is_free(schema) => {}
                 None => self.unknown(key, child, schema, section),
             }
         }
@@ -230,6 +234,7 @@ impl Walk<'_> {
             self.path(model.key("weights"));
             self.device(model.key("device"));
             self.seconds(model);
+            self.model(model);
         }
         let mut labels: Vec<String> = Vec::new();
         for benchmark in root.key("benchmark").map(Node::items).unwrap_or_default() {
@@ -324,6 +329,11 @@ pub(super) fn warnings(config: &RunConfig, locator: &Locator) -> Vec<String> {
     } else if generation.temperature > 2.0 {
         let text = format!("a temperature of {} makes answers close to random", generation.temperature);
         warn(&["generation".into(), "temperature".into()], text);
+    }
+    let audio = &config.model.audio;
+    if audio.rate.is_some() && audio.transcode == Transcode::Never {
+        let text = "`rate` does nothing with transcode = \"never\": clips are sent as they are".to_owned();
+        warn(&["model".into(), "audio".into(), "rate".into()], text);
     }
     for (index, benchmark) in config.benchmarks.iter().enumerate() {
         let key = |key: &str| [Step::from("benchmark"), Step::from(index), Step::from(key)];

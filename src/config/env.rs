@@ -43,6 +43,16 @@ pub fn no_color() -> bool {
     std::env::var_os(NO_COLOR).is_some_and(|value| !value.is_empty())
 }
 
+/// What a variable holds that a configuration names: a key, never to be shown.
+pub(super) fn named(variable: &str) -> super::secret::Lookup {
+    match std::env::var(variable) {
+        Ok(text) if text.trim().is_empty() => Err("is empty"),
+        Ok(text) => Ok(text),
+        Err(std::env::VarError::NotPresent) => Err("is not set"),
+        Err(std::env::VarError::NotUnicode(_)) => Err("does not hold UTF-8 text"),
+    }
+}
+
 /// `docs/environment.md`.
 #[cfg(test)]
 fn page() -> String {
@@ -56,6 +66,16 @@ fn page() -> String {
     page.extend(
         ALL.iter()
             .map(|Variable { name, purpose, default }| format!("| `{name}` | {purpose} | {default} |\n")),
+    );
+    page.push_str(
+        "\nBeside these it reads the variables that a configuration names: `model.api_key_env` (the key of an \
+         endpoint), and `$NAME` in `model.endpoint.headers` and `model.endpoint.proxy`. They are read when the \
+         endpoint is about to be asked; one that is not set is an error that names it and its line. What they \
+         hold is sent to the endpoint and shown nowhere: logs, errors and the files of a run have the names \
+         only. The usual proxy variables (`HTTPS_PROXY` and the like) are not looked at: a proxy is a key of \
+         the configuration.\n\n\
+         Where the system's certificates are trusted (`model.endpoint.ca_bundle` is not set), the TLS library \
+         looks for them where `SSL_CERT_FILE` and `SSL_CERT_DIR` say, if these are set.\n",
     );
     page
 }

@@ -8,6 +8,7 @@
 //! The way of a file: `tree` (TOML with places) -> `overrides` -> `check` -> [`raw`] -> `resolve`.
 
 mod check;
+pub mod endpoint;
 pub mod env;
 mod overrides;
 mod problem;
@@ -15,6 +16,7 @@ pub mod raw;
 mod resolve;
 mod resolved;
 mod schema;
+pub mod secret;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -23,10 +25,13 @@ use std::path::Path;
 
 use serde::Deserialize as _;
 
+pub use endpoint::EndpointConfig;
 pub use overrides::Override;
 pub use problem::{ConfigError, Place, Problem, Spot, nearest};
 pub use resolve::DEFAULT_SEED;
-pub use resolved::{AudioConfig, BenchmarkConfig, LimitBy, ModelConfig, ModelKind, RunConfig, RunSection};
+pub use resolved::{
+    AudioConfig, BenchmarkConfig, LimitBy, LocalConfig, ModelConfig, ModelKind, RunConfig, RunSection,
+};
 pub use schema::schema;
 pub use tree::{Locator, Step};
 

@@ -162,7 +162,7 @@ impl Source {
         let start = text.floor_char_boundary(range.start);
         let line_start = text[..start].rfind('\n').map_or(0, |at| at + 1);
         let line_end = text[line_start..].find('\n').map_or(text.len(), |at| line_start + at);
-        let line = text[line_start..line_end].trim_end_matches('\r');
+        let line = super::secret::mask(text[line_start..line_end].trim_end_matches('\r'));
         // Past the end of the line means on its line break.
         let before = text[line_start..start].chars().count().min(line.chars().count());
         let end = text.floor_char_boundary(range.end).clamp(start, line_end);

@@ -10,6 +10,11 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+mod endpoint;
+
+pub use endpoint::{RawEndpoint, RawFlow, RawPrice, RawTranscription};
+
+use super::endpoint::{AudioForm, Transcode};
 use super::resolved::{LimitBy, ModelKind};
 use crate::types::{Profile, Window};
 
@@ -55,28 +60,56 @@ pub struct RawRun {
 /// The model that answers.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend(
+    "if" = { "properties": { "kind": { "const": "local" } } },
+    "then" = { "required": ["architecture", "weights"] },
+    "else" = { "required": ["model"] }
+))]
 pub struct RawModel {
     /// What kind of model it is.
     #[schemars(example = &"local")]
     pub kind: ModelKind,
     /// The architecture of a local model.
     #[schemars(extend("enum" = architectures()), example = &"qwen2_audio")]
-    pub architecture: String,
+    pub architecture: Option<String>,
     /// The folder of a local model: `config.json`, `tokenizer.json`, `*.safetensors` and their companions, as
     /// published on Hugging Face.
     #[schemars(length(min = 1), example = &"../models/Qwen2-Audio-7B-Instruct")]
-    pub weights: String,
-    /// The model's name in tables. The name of the weights folder by default.
+    pub weights: Option<String>,
+    /// The model that an endpoint is asked for; for Azure the name of the deployment.
+    #[schemars(length(min = 1), example = &"Qwen/Qwen2-Audio-7B-Instruct")]
+    pub model: Option<String>,
+    /// The address of an endpoint's API. The provider's own by default, where the kind is one provider's.
+    #[schemars(length(min = 1), example = &"http://localhost:8000/v1")]
+    pub base_url: Option<String>,
+    /// The addresses of several servers that serve the same model, in place of `base_url`.
+    #[schemars(
+        length(min = 1),
+        inner(length(min = 1)),
+        extend("uniqueItems" = true),
+        example = ["http://gpu1:8000/v1", "http://gpu2:8000/v1"]
+    )]
+    pub base_urls: Option<Vec<String>>,
+    /// The name of the environment variable that holds an endpoint's key. No key is sent by default.
+    #[schemars(length(min = 1), example = &"OPENAI_API_KEY")]
+    pub api_key_env: Option<String>,
+    /// The version of the API of `azure`, `gemini` and `anthropic`. A known one by default.
+    #[schemars(length(min = 1), example = &"2025-01-01-preview")]
+    pub api_version: Option<String>,
+    /// The name of the version that an endpoint serves: with it, answers stay valid when the server moves.
+    #[schemars(length(min = 1), example = &"2024-07-26")]
+    pub revision: Option<String>,
+    /// The model's name in tables. The name of the weights folder, or what the endpoint is asked for, by default.
     #[schemars(length(min = 1), example = &"Qwen2-Audio-7B-Instruct")]
     pub name: Option<String>,
-    /// Where the model runs: `auto` (an accelerator that the program was built for, else the CPU), `cpu`,
+    /// Where a local model runs: `auto` (an accelerator that the program was built for, else the CPU), `cpu`,
     /// `cuda`, `cuda:N` for one of several GPUs, or `metal`.
     #[schemars(pattern("^(auto|cpu|cuda(:[0-9]+)?|metal)$"), extend("default" = "auto"), example = &"cuda:0")]
     pub device: Option<String>,
-    /// The number format that the model computes in. `auto` is `f32` on the CPU and `bf16` elsewhere.
+    /// The number format that a local model computes in. `auto` is `f32` on the CPU and `bf16` elsewhere.
     #[schemars(extend("default" = "auto"), example = &"bf16")]
     pub dtype: Option<RawDtype>,
-    /// How many requests go through the model together. Changes speed and memory, not the requests.
+    /// How many requests go through a local model together. Changes speed and memory, not the requests.
     #[schemars(range(min = 1, max = 4096), extend("default" = 8), example = 8)]
     pub batch_size: Option<u64>,
     /// The name that the paper's tables give this model: the published figures of that row stand beside ours.
@@ -84,6 +117,14 @@ pub struct RawModel {
     pub published_as: Option<String>,
     /// What the model gets of a clip.
     pub audio: Option<RawAudio>,
+    /// How an endpoint is spoken to: details of the wire form.
+    pub endpoint: Option<RawEndpoint>,
+    /// What a `transcription` endpoint is told beside the clip.
+    pub transcription: Option<RawTranscription>,
+    /// How many requests go to an endpoint and how long they may take.
+    pub flow: Option<RawFlow>,
+    /// What an endpoint's tokens cost.
+    pub price: Option<RawPrice>,
 }
 
 /// The names of [`ARCHITECTURES`].
@@ -121,12 +162,28 @@ impl RawDtype {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RawAudio {
-    /// The longest clip that the model gets, in seconds; `qwen2_audio` takes at most 30.
-    #[schemars(extend("exclusiveMinimum" = 0), extend("default" = 30.0), example = 30.0)]
+    /// The longest clip that the model gets, in seconds. What the architecture or the kind of endpoint takes by
+    /// default.
+    #[schemars(range(max = 1_000_000), extend("exclusiveMinimum" = 0), example = 30.0)]
     pub max_seconds: Option<f64>,
     /// Which part of a clip the model gets. No clip is ever cut without being asked for here.
     #[schemars(extend("default" = "whole"), example = &"first")]
     pub window: Option<Window>,
+    /// What may be done to a clip that an endpoint does not take as it is, or of which it gets a window.
+    #[schemars(extend("default" = "never"), example = &"wav")]
+    pub transcode: Option<Transcode>,
+    /// The sample rate of transcoded clips in Hz. 0 keeps the clip's own.
+    #[schemars(range(min = 0, max = 384_000), extend("default" = 0), example = 16_000)]
+    pub rate: Option<u64>,
+    /// How a clip stands in a chat completion.
+    #[schemars(extend("default" = "input_audio"), example = &"audio_url")]
+    pub form: Option<AudioForm>,
+    /// The formats that an endpoint takes. Those of its kind by default.
+    #[schemars(extend("uniqueItems" = true), inner(length(min = 1)), example = ["wav", "mp3"])]
+    pub formats: Option<Vec<String>>,
+    /// The largest file of a clip that an endpoint takes, in bytes before base64. That of its kind by default.
+    #[schemars(range(min = 1, max = 1_000_000_000_000_i64), example = 20_000_000)]
+    pub max_bytes: Option<u64>,
 }
 
 /// How answers are generated.

@@ -3,13 +3,21 @@
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 
-use super::raw::{RawBenchmark, RawConfig, RawDtype, RawGeneration, RawModel, RawRun};
-use super::resolved::{AudioConfig, BenchmarkConfig, ModelConfig, RunConfig, RunSection};
+use super::endpoint::{EndpointConfig, FlowConfig, PriceConfig, TranscriptionConfig, WireConfig};
+use super::raw::{
+    ARCHITECTURES, RawAudio, RawBenchmark, RawConfig, RawDtype, RawGeneration, RawModel, RawRun,
+};
+use super::resolved::{
+    AudioConfig, BenchmarkConfig, LocalConfig, ModelConfig, ModelKind, RunConfig, RunSection,
+};
 use super::tree::{Locator, Node, Step};
 use crate::types::Generation;
 
 /// The seed when none is given: that of CCFQA's published runs.
 pub const DEFAULT_SEED: u64 = 443;
+
+/// Requests to an endpoint that are under way at once, when the configuration doesn't say how many.
+pub(super) const DEFAULT_CONCURRENCY: usize = 16;
 
 /// Resolves a configuration that has passed the check.
 pub(super) fn resolve(path: &Path, raw: RawConfig, locator: &Locator) -> RunConfig {
@@ -42,25 +50,120 @@ fn run(path: &Path, raw: RawRun) -> RunSection {
     }
 }
 
-fn model(raw: RawModel, folders: &Folders<'_>) -> ModelConfig {
-    let weights = folders.path(&raw.weights, &["model".into(), "weights".into()]);
-    let audio = raw.audio.unwrap_or_default();
-    ModelConfig {
-        kind: raw.kind,
-        name: raw.name.unwrap_or_else(|| {
+/// The longest clip in seconds where the configuration doesn't say it. Gemini documents 9.5 hours; the other
+/// servers bound bytes and tokens, and a day stands for no bound.
+fn longest(kind: ModelKind, architecture: &str) -> f64 {
+    match kind {
+        ModelKind::Local => {
+            ARCHITECTURES.iter().find(|(name, _)| *name == architecture).map_or(30.0, |(_, seconds)| *seconds)
+        }
+        ModelKind::Gemini => 9.5 * 3600.0,
+        ModelKind::OpenAi | ModelKind::Azure | ModelKind::Anthropic | ModelKind::Transcription => 86_400.0,
+    }
+}
+
+/// The address of a kind that is one provider's.
+pub(super) fn public_address(kind: ModelKind) -> Option<&'static str> {
+    match kind {
+        ModelKind::OpenAi | ModelKind::Transcription => Some("https://api.openai.com/v1"),
+        ModelKind::Gemini => Some("https://generativelanguage.googleapis.com"),
+        ModelKind::Anthropic => Some("https://api.anthropic.com"),
+        ModelKind::Local | ModelKind::Azure => None,
+    }
+}
+
+fn model(mut raw: RawModel, folders: &Folders<'_>) -> ModelConfig {
+    let audio = raw.audio.take().unwrap_or_default();
+    let architecture = raw.architecture.clone().unwrap_or_default();
+    let config = AudioConfig {
+        max_seconds: audio.max_seconds.unwrap_or_else(|| longest(raw.kind, &architecture)),
+        window: audio.window.unwrap_or_default(),
+        transcode: audio.transcode.unwrap_or_default(),
+        rate: audio.rate.and_then(|rate| u32::try_from(rate).ok()).filter(|rate| *rate > 0),
+    };
+    let (kind, name, published_as) = (raw.kind, raw.name.take(), raw.published_as.take());
+    let (local, endpoint) = match kind {
+        ModelKind::Local => (Some(local(raw, architecture, folders)), None),
+        _ => (None, Some(endpoint(raw, audio, folders))),
+    };
+    let name = name.unwrap_or_else(|| match (&local, &endpoint) {
+        (Some(local), _) => {
             // `weights = "."` has no name to give.
-            weights.file_name().unwrap_or(OsStr::new(&raw.architecture)).to_string_lossy().into_owned()
-        }),
-        architecture: raw.architecture,
-        weights,
+            let folder = local.weights.file_name().unwrap_or(OsStr::new(&local.architecture));
+            folder.to_string_lossy().into_owned()
+        }
+        (None, Some(endpoint)) => endpoint.model.clone(),
+        (None, None) => String::new(),
+    });
+    ModelConfig { kind, name, audio: config, published_as, local, endpoint }
+}
+
+fn local(raw: RawModel, architecture: String, folders: &Folders<'_>) -> LocalConfig {
+    LocalConfig {
+        architecture,
+        weights: folders.path(&raw.weights.unwrap_or_default(), &["model".into(), "weights".into()]),
         device: raw.device.unwrap_or_else(|| "auto".to_owned()),
         dtype: raw.dtype.unwrap_or(RawDtype::Auto).as_str().to_owned(),
         batch_size: raw.batch_size.map_or(8, size),
-        audio: AudioConfig {
-            max_seconds: audio.max_seconds.unwrap_or(30.0),
-            window: audio.window.unwrap_or_default(),
+    }
+}
+
+fn endpoint(raw: RawModel, audio: RawAudio, folders: &Folders<'_>) -> EndpointConfig {
+    let public = || public_address(raw.kind).map(str::to_owned);
+    let wire = raw.endpoint.unwrap_or_default();
+    let transcription = raw.transcription.unwrap_or_default();
+    let flow = raw.flow.unwrap_or_default();
+    let price = raw.price.unwrap_or_default();
+    let rate = |number: Option<u64>| number.map(|number| u32::try_from(number).unwrap_or(u32::MAX));
+    EndpointConfig {
+        base_urls: raw
+            .base_urls
+            .or_else(|| raw.base_url.map(|url| vec![url]))
+            .unwrap_or_else(|| public().into_iter().collect()),
+        model: raw.model.unwrap_or_default(),
+        api_key_env: raw.api_key_env,
+        api_version: raw.api_version,
+        revision: raw.revision,
+        form: audio.form.unwrap_or_default(),
+        formats: audio.formats,
+        max_bytes: audio.max_bytes,
+        wire: WireConfig {
+            system_role: wire.system_role.unwrap_or_default(),
+            max_tokens_field: wire.max_tokens_field.unwrap_or_default(),
+            send: wire.send,
+            stream: wire.stream.unwrap_or(false),
+            completions: wire.completions.unwrap_or(false),
+            image_detail: wire.image_detail,
+            extra_body: wire.extra_body.unwrap_or_default(),
+            headers: wire.headers.unwrap_or_default(),
+            proxy: wire.proxy,
+            ca_bundle: wire
+                .ca_bundle
+                .map(|text| folders.path(&text, &["model".into(), "endpoint".into(), "ca_bundle".into()])),
         },
-        published_as: raw.published_as,
+        transcription: TranscriptionConfig {
+            language: transcription.language,
+            prompt: transcription.prompt,
+            text: transcription.text.unwrap_or_default(),
+        },
+        flow: FlowConfig {
+            concurrency: flow.concurrency.map_or(DEFAULT_CONCURRENCY, size),
+            min_concurrency: flow.min_concurrency.map_or(1, size),
+            adaptive: flow.adaptive.unwrap_or(true),
+            rpm: rate(flow.rpm),
+            tpm: rate(flow.tpm),
+            timeout_seconds: flow.timeout_seconds.unwrap_or(300.0),
+            deadline_seconds: flow.deadline_seconds.unwrap_or(1800.0),
+            max_attempts: rate(flow.max_attempts).unwrap_or(10),
+            delay_seconds: flow.delay_seconds.unwrap_or(0.5),
+            max_delay_seconds: flow.max_delay_seconds.unwrap_or(30.0),
+            patience_seconds: flow.patience_seconds.unwrap_or(600.0),
+        },
+        price: PriceConfig {
+            input_per_million: price.input_per_million.unwrap_or(0.0),
+            output_per_million: price.output_per_million.unwrap_or(0.0),
+            max_cost: price.max_cost,
+        },
     }
 }
 

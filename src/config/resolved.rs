@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::endpoint::{EndpointConfig, Transcode};
 use crate::types::{Generation, Profile, Window};
 
 /// A configuration, resolved: every path absolute or relative to the current folder, every default filled in.
@@ -43,6 +44,34 @@ pub struct RunSection {
 pub enum ModelKind {
     /// A local model in candle.
     Local,
+    /// Chat completions as of OpenAI, vLLM, `SGLang`, llama.cpp and many more.
+    OpenAi,
+    /// The same behind the deployment addresses of Azure.
+    Azure,
+    /// Google's `generateContent`.
+    Gemini,
+    /// Anthropic's messages.
+    Anthropic,
+    /// Audio transcriptions as of OpenAI and vLLM: one clip in, its words out.
+    Transcription,
+}
+
+impl ModelKind {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Local, Self::OpenAi, Self::Azure, Self::Gemini, Self::Anthropic, Self::Transcription];
+
+    /// The name that is typed.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Local => "local",
+            Self::OpenAi => "openai",
+            Self::Azure => "azure",
+            Self::Gemini => "gemini",
+            Self::Anthropic => "anthropic",
+            Self::Transcription => "transcription",
+        }
+    }
 }
 
 /// `[model]`
@@ -50,11 +79,26 @@ pub enum ModelKind {
 pub struct ModelConfig {
     /// What kind of model it is.
     pub kind: ModelKind,
-    /// The name for tables; the weights folder's name by default.
+    /// The name for tables.
     pub name: String,
-    /// The architecture of a local model: `qwen2_audio`.
+    /// `[model.audio]`
+    pub audio: AudioConfig,
+    /// The paper's name of this model: its published figures stand beside ours.
+    pub published_as: Option<String>,
+    /// What only a local model has; there for `kind = "local"` and for no other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub local: Option<LocalConfig>,
+    /// What only an endpoint has; there for every kind but `local`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<EndpointConfig>,
+}
+
+/// The keys of `[model]` that belong to local models.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LocalConfig {
+    /// The architecture: `qwen2_audio`.
     pub architecture: String,
-    /// The folder of a local model.
+    /// The folder of its files.
     pub weights: PathBuf,
     /// `auto`, `cpu`, `cuda`, `cuda:N` or `metal`.
     pub device: String,
@@ -62,10 +106,6 @@ pub struct ModelConfig {
     pub dtype: String,
     /// Requests that go through the model together.
     pub batch_size: usize,
-    /// `[model.audio]`
-    pub audio: AudioConfig,
-    /// The paper's name of this model: its published figures stand beside ours.
-    pub published_as: Option<String>,
 }
 
 /// `[model.audio]`
@@ -75,6 +115,12 @@ pub struct AudioConfig {
     pub max_seconds: f64,
     /// Which part of a clip it gets.
     pub window: Window,
+    /// What may be done to a clip that an endpoint does not take as it is.
+    #[serde(default)]
+    pub transcode: Transcode,
+    /// The sample rate of transcoded clips in Hz; their own where it is absent.
+    #[serde(default)]
+    pub rate: Option<u32>,
 }
 
 /// How `limit` picks samples.

@@ -82,6 +82,11 @@ pub(super) fn key<'a>(section: &'a Value, name: &str) -> Option<&'a Value> {
         .or_else(|| section.get("additionalProperties").filter(|schema| schema.is_object()))
 }
 
+/// Whether a section takes any key with any value.
+pub(super) fn is_free(section: &Value) -> bool {
+    section.get("additionalProperties") == Some(&Value::Bool(true))
+}
+
 /// The JSON type that a schema asks for.
 pub(super) fn type_of(schema: &Value) -> &str {
     let of_choices = || schema.get("oneOf")?.get(0)?.get("type")?.as_str();

@@ -62,6 +62,10 @@ fn check(section: &str, line: &str, expect: &str) {
     assert_eq!(messages, [expect], "{section} {line}");
 }
 
+fn audio(max_seconds: f64, window: Window) -> AudioConfig {
+    AudioConfig { max_seconds, window, transcode: endpoint::Transcode::Never, rate: None }
+}
+
 #[test]
 fn defaults_are_filled_in() {
     let expected = RunConfig {
@@ -75,13 +79,16 @@ fn defaults_are_filled_in() {
         model: ModelConfig {
             kind: ModelKind::Local,
             name: "tiny".to_owned(),
-            architecture: "qwen2_audio".to_owned(),
-            weights: PathBuf::from("settings/models/tiny"),
-            device: "auto".to_owned(),
-            dtype: "auto".to_owned(),
-            batch_size: 8,
-            audio: AudioConfig { max_seconds: 30.0, window: Window::Whole },
+            audio: audio(30.0, Window::Whole),
             published_as: None,
+            local: Some(LocalConfig {
+                architecture: "qwen2_audio".to_owned(),
+                weights: PathBuf::from("settings/models/tiny"),
+                device: "auto".to_owned(),
+                dtype: "auto".to_owned(),
+                batch_size: 8,
+            }),
+            endpoint: None,
         },
         generation: Generation::default(),
         benchmarks: vec![BenchmarkConfig {
@@ -173,8 +180,9 @@ fn everything_can_be_typed() {
         config.run,
         RunSection { name: "a b".to_owned(), seed: 1, results: PathBuf::from("/out"), note: None }
     );
-    assert_eq!(config.model.audio, AudioConfig { max_seconds: 20.0, window: Window::Last });
-    assert_eq!((config.model.device.as_str(), config.model.dtype.as_str()), ("cuda:1", "bf16"));
+    assert_eq!(config.model.audio, audio(20.0, Window::Last));
+    let local = config.model.local.as_ref().unwrap();
+    assert_eq!((local.device.as_str(), local.dtype.as_str()), ("cuda:1", "bf16"));
     assert_eq!(config.generation.temperature, 1.0);
     assert_eq!((config.generation.top_k, config.generation.max_new_tokens), (0, 7));
     assert_eq!(config.generation.stop, ["\n", "END"]);
@@ -378,7 +386,8 @@ fn overrides_replace_values() {
         ],
     );
     assert_eq!(config.generation.temperature, 0.9);
-    assert_eq!((config.model.device.as_str(), config.model.audio.window), ("cuda:0", Window::Last));
+    assert_eq!(config.model.local.unwrap().device, "cuda:0");
+    assert_eq!(config.model.audio.window, Window::Last);
     assert_eq!(config.run.name, "2026");
     assert_eq!(config.benchmarks.iter().map(|b| b.limit).collect::<Vec<_>>(), [Some(5), Some(6)]);
     assert_eq!(config.benchmarks[0].languages, ["eng"]);

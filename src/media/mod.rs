@@ -1,10 +1,13 @@
 //! Media files: sniffing, decoding, transforms. The only room that knows codecs.
 
 pub mod audio;
+mod image;
 mod prepare;
-
-pub use prepare::{FileStamp, MediaError, Preparer, Ready};
+mod shelf;
+mod wav;
 
 /// Names what lies between a file and a model: downmix, resampler and features, with their version. It is part of
 /// every request's key, so that answers to other features are never taken for answers to these.
-pub const PIPELINE: &str = "soxr_hq-1 logmel-1";
+pub const PIPELINE: &str = "soxr_hq-1 logmel-1 wav16-1";
+
+pub use prepare::{FileFacts, MediaError, Preparer, Ready, ReadyImage, Transcode};

@@ -1,20 +1,29 @@
-//! Media ready for a model: read, decoded, cut and turned into features, once for all requests on a clip.
+//! Media ready for a model: read, decoded, cut and turned into features or left as they are, once for all
+//! requests on a clip.
 
-use std::collections::VecDeque;
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+use bytes::Bytes;
 
 use super::audio::mel::{MelError, MelExtractor};
-use super::audio::{AudioError, DecodeSpec};
+use super::audio::{self, AudioError, DecodeSpec};
+use super::shelf::Shelf;
+use super::{image, wav};
 use crate::model::{AudioNeed, MediaLimits};
-use crate::types::{AudioRecord, AudioRef, PreparedAudio, Window};
-
-/// Clips that are kept ready. Requests on one clip stand next to each other in a plan, so few are enough;
-/// the features of 30 s take 1.5 MB.
-const KEPT: usize = 32;
+use crate::types::{
+    AudioContent, AudioFile, AudioRecord, AudioRef, AudioSource, Digest, ImageFile, PreparedAudio,
+    PreparedImage, SentFile, Window,
+};
 
 /// The rate of log-mel features, in Hz.
 const RATE: u32 = 16_000;
+
+/// The largest image that is read, in bytes. Endpoints take less, and say so by their own limits.
+const MOST_IMAGE_BYTES: u64 = 256 << 20;
 
 /// Media that cannot be had.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -22,14 +31,57 @@ pub enum MediaError {
     /// The model takes no audio.
     #[error("the request holds audio, and the model hears none")]
     NotHeard,
-    /// The clip is bad, or more than the model takes.
+    /// The model takes no images.
+    #[error("the request holds an image, and the model sees none")]
+    NotSeen,
+    /// The file is bad, or more than the model takes.
     #[error("{}: {reason}", .path.display())]
-    Clip {
+    File {
         /// The file.
         path: PathBuf,
         /// What is wrong.
         reason: String,
     },
+}
+
+/// What may be done to a clip that an endpoint does not take as it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Transcode {
+    /// Nothing.
+    #[default]
+    Never,
+    /// It may become a WAV file of 16-bit mono PCM.
+    Wav {
+        /// Its rate in Hz; the clip's own where there is none.
+        rate: Option<u32>,
+    },
+}
+
+/// The fewest samples that give a local encoder something to say: shorter clips are pooled to nothing.
+const MIN_SAMPLES: usize = 321;
+
+/// A file as it was when it was read: what tells whether it has changed since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileFacts {
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// When it was last changed, in nanoseconds since 1970, where the file system says.
+    pub modified: Option<u64>,
+}
+
+impl FileFacts {
+    /// The facts of a file that is there.
+    pub fn of(path: &Path) -> std::io::Result<Self> {
+        std::fs::metadata(path).map(|meta| Self::from(&meta))
+    }
+}
+
+impl From<&std::fs::Metadata> for FileFacts {
+    fn from(meta: &std::fs::Metadata) -> Self {
+        let since = meta.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        let modified = since.and_then(|since| u64::try_from(since.as_nanos()).ok());
+        Self { bytes: meta.len(), modified }
+    }
 }
 
 /// A clip that is ready, and what was done to it.
@@ -39,81 +91,120 @@ pub struct Ready {
     pub audio: PreparedAudio,
     /// What was done.
     pub record: AudioRecord,
-    /// Size of the file in bytes, and when it was last changed, in nanoseconds since 1970: looked at before it
-    /// was read, so that a change while it is worked on shows later.
-    pub file: FileStamp,
+    /// The file that it came from.
+    pub file: FileFacts,
 }
 
-/// What tells, without reading, that a file is probably the same.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FileStamp {
-    /// Size in bytes.
-    pub bytes: u64,
-    /// When it was last changed, in nanoseconds since 1970, where the file system says.
-    pub modified: Option<u64>,
-}
+impl Ready {
+    /// The file that goes to an endpoint.
+    pub fn sent(&self) -> Option<SentFile> {
+        match &self.audio.content {
+            AudioContent::Features(_) => None,
+            AudioContent::File(file) => {
+                Some(SentFile { format: file.format.clone(), bytes: file.bytes.len() as u64 })
+            }
+        }
+    }
 
-impl FileStamp {
-    /// The stamp of a file; `None` where there is none.
-    pub fn of(path: &Path) -> Option<Self> {
-        let meta = std::fs::metadata(path).ok()?;
-        let since = meta.modified().ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
-        let modified = since.and_then(|since| u64::try_from(since.as_nanos()).ok());
-        Some(Self { bytes: meta.len(), modified })
+    /// Bytes that it takes in memory: for a file with its base64.
+    fn weight(&self) -> usize {
+        match &self.audio.content {
+            AudioContent::Features(features) => features.data.len() * size_of::<f32>(),
+            AudioContent::File(file) => file.bytes.len() / 3 * 7,
+        }
     }
 }
 
-/// The fewest samples that give the encoder something to say: shorter clips are pooled to nothing.
-const MIN_SAMPLES: usize = 321;
+/// An image that is ready.
+#[derive(Clone, Debug)]
+pub struct ReadyImage {
+    /// What the model gets.
+    pub image: PreparedImage,
+    /// The file that it came from.
+    pub file: FileFacts,
+}
 
-type Slot = Arc<OnceLock<Result<Arc<Ready>, MediaError>>>;
+impl ReadyImage {
+    /// The file that goes to an endpoint.
+    pub fn sent(&self) -> SentFile {
+        SentFile { format: self.image.file.format.clone(), bytes: self.image.file.bytes.len() as u64 }
+    }
+}
 
-/// Makes clips ready for one model.
+type Made<T> = Result<Arc<T>, MediaError>;
+
+enum Audio {
+    None,
+    LogMel(MelExtractor),
+    File { formats: Vec<String>, max_bytes: u64, transcode: Transcode },
+}
+
+/// Makes media ready for one model.
 pub struct Preparer {
-    extractor: Option<MelExtractor>,
+    audio: Audio,
     max_seconds: f64,
-    kept: Mutex<VecDeque<(PathBuf, Window, Slot)>>,
+    images: bool,
+    clips: Shelf<Made<Ready>>,
+    pictures: Shelf<Made<ReadyImage>>,
 }
 
 impl Preparer {
-    /// A preparer for a model's limits.
-    pub fn new(limits: &MediaLimits) -> Result<Self, MelError> {
-        let extractor = match limits.audio {
-            AudioNeed::None => None,
-            AudioNeed::LogMel { bins } => Some(MelExtractor::new(bins)?),
+    /// A preparer for a model's limits. `transcode` says what may be done to clips for endpoints.
+    pub fn new(limits: &MediaLimits, transcode: Transcode) -> Result<Self, MelError> {
+        let audio = match &limits.audio {
+            AudioNeed::None => Audio::None,
+            AudioNeed::LogMel { bins } => Audio::LogMel(MelExtractor::new(*bins)?),
+            AudioNeed::File { formats, max_bytes } => {
+                Audio::File { formats: formats.clone(), max_bytes: *max_bytes, transcode }
+            }
         };
-        Ok(Self { extractor, max_seconds: limits.max_seconds, kept: Mutex::default() })
+        Ok(Self {
+            audio,
+            max_seconds: limits.max_seconds,
+            images: limits.images,
+            clips: Shelf::new(|made| made.as_ref().map_or(0, |ready| ready.weight())),
+            pictures: Shelf::new(|made| {
+                made.as_ref().map_or(0, |ready| ready.image.file.bytes.len() / 3 * 7)
+            }),
+        })
+    }
+
+    /// A clip that is ready already: quick, and touches no file.
+    pub fn hot_audio(&self, path: &Path, audio: &AudioRef) -> Option<Result<Arc<Ready>, MediaError>> {
+        self.clips.made(path, audio.window)
+    }
+
+    /// An image that is ready already: quick, and touches no file.
+    pub fn hot_image(&self, path: &Path) -> Option<Result<Arc<ReadyImage>, MediaError>> {
+        self.pictures.made(path, Window::Whole)
     }
 
     /// A clip, ready. The first who asks reads the file; who asks meanwhile waits for the same result.
     pub fn audio(&self, path: &Path, audio: &AudioRef) -> Result<Arc<Ready>, MediaError> {
-        let Some(extractor) = &self.extractor else { return Err(MediaError::NotHeard) };
-        let slot = self.slot(path, audio.window);
-        slot.get_or_init(|| {
-            self.read(path, audio.window, extractor)
-                .map(Arc::new)
-                .map_err(|reason| MediaError::Clip { path: path.to_owned(), reason })
-        })
-        .clone()
+        let window = audio.window;
+        let made = || match &self.audio {
+            Audio::None => Err(MediaError::NotHeard),
+            Audio::LogMel(extractor) => bad(path, self.features(path, window, extractor)),
+            Audio::File { formats, max_bytes, transcode } => {
+                let want = Want { formats, max_bytes: *max_bytes, max_seconds: self.max_seconds, window };
+                bad(path, want.file(path, *transcode))
+            }
+        };
+        self.clips.slot(path, window).get_or_init(made).clone()
     }
 
-    fn slot(&self, path: &Path, window: Window) -> Slot {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, _, slot)) = kept.iter().find(|(p, w, _)| p == path && *w == window) {
-            return Arc::clone(slot);
+    /// An image, ready, in the same way.
+    pub fn image(&self, path: &Path) -> Result<Arc<ReadyImage>, MediaError> {
+        if !self.images {
+            return Err(MediaError::NotSeen);
         }
-        if kept.len() >= KEPT {
-            kept.pop_front();
-        }
-        let slot = Slot::default();
-        kept.push_back((path.to_owned(), window, Arc::clone(&slot)));
-        slot
+        self.pictures.slot(path, Window::Whole).get_or_init(|| bad(path, read_image(path))).clone()
     }
 
-    fn read(&self, path: &Path, window: Window, extractor: &MelExtractor) -> Result<Ready, String> {
-        let file = FileStamp::of(path).unwrap_or_default();
+    fn features(&self, path: &Path, window: Window, extractor: &MelExtractor) -> Result<Ready, String> {
+        let file = facts(path)?;
         let spec = DecodeSpec { rate: RATE, window, max_seconds: self.max_seconds };
-        let clip = super::audio::decode_file(path, &spec).map_err(|e: AudioError| e.to_string())?;
+        let clip = audio::decode_file(path, &spec).map_err(sentence)?;
         if clip.samples.len() < MIN_SAMPLES {
             return Err(format!(
                 "holds {} samples at {RATE} Hz, the model needs at least {MIN_SAMPLES}; leave the row out",
@@ -122,9 +213,166 @@ impl Preparer {
         }
         let features = extractor.compute(&clip.samples).map_err(|e| e.to_string())?;
         Ok(Ready {
-            audio: PreparedAudio { digest: clip.digest, features: Arc::new(features) },
+            audio: PreparedAudio { digest: clip.digest, content: AudioContent::Features(Arc::new(features)) },
             record: clip.record,
             file,
         })
     }
 }
+
+fn bad<T>(path: &Path, made: Result<T, String>) -> Made<T> {
+    made.map(Arc::new).map_err(|reason| MediaError::File { path: path.to_owned(), reason })
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn sentence(error: impl Into<AudioError>) -> String {
+    error.into().to_string()
+}
+
+fn facts(path: &Path) -> Result<FileFacts, String> {
+    FileFacts::of(path).map_err(sentence)
+}
+
+fn read_image(path: &Path) -> Result<ReadyImage, String> {
+    let file = facts(path)?;
+    if file.bytes > MOST_IMAGE_BYTES {
+        return Err(format!("has {} bytes, more than any endpoint takes of an image", file.bytes));
+    }
+    let bytes = read(path)?;
+    let format = image::format(&bytes)?;
+    let digest = Digest::of(&bytes);
+    let image = PreparedImage { digest, file: Arc::new(ImageFile::new(bytes, format)) };
+    Ok(ReadyImage { image, file })
+}
+
+fn read(path: &Path) -> Result<Bytes, String> {
+    let mut bytes = Vec::new();
+    File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)).map_err(sentence)?;
+    Ok(bytes.into())
+}
+
+/// What an endpoint wants of a clip.
+struct Want<'a> {
+    formats: &'a [String],
+    max_bytes: u64,
+    max_seconds: f64,
+    window: Window,
+}
+
+impl Want<'_> {
+    fn file(&self, path: &Path, transcode: Transcode) -> Result<Ready, String> {
+        let file = facts(path)?;
+        let format = audio::format(&mut File::open(path).map_err(sentence)?)
+            .map_err(sentence)?
+            .map_err(|other| other.to_string())?;
+        // Only the headers of these two are read.
+        let decodable = matches!(format, "wav" | "flac");
+        let source = if decodable {
+            audio::probe_file(path).map_err(sentence)?
+        } else {
+            AudioSource { format: format.to_owned(), rate: 0, channels: 0, bits: 0, frames: 0 }
+        };
+        let seconds = if decodable { source.frames as f64 / f64::from(source.rate.max(1)) } else { 0.0 };
+        let too_long = seconds > self.max_seconds + 0.5 / f64::from(source.rate.max(1));
+        if too_long && self.window == Window::Whole {
+            return Err(sentence(AudioError::TooLong { length: seconds, limit: self.max_seconds }));
+        }
+        let obstacle = self.obstacle(format, &file, decodable, too_long);
+        let Some(obstacle) = obstacle else {
+            return self.as_it_is(path, file, source, seconds);
+        };
+        match transcode {
+            _ if !decodable => Err(format!(
+                "{obstacle}, and only WAV and FLAC are decoded: convert it, for example with `ffmpeg -i IN -c:a \
+                 flac OUT.flac`"
+            )),
+            Transcode::Never => Err(format!("{obstacle}: set `transcode = \"wav\"` under [model.audio]")),
+            Transcode::Wav { .. } if !self.formats.iter().any(|taken| taken == "wav") => Err(format!(
+                "{obstacle}, and the endpoint does not take WAV either: convert it, or mend `formats` under \
+                 [model.audio]"
+            )),
+            Transcode::Wav { rate } => self.as_wav(path, file, rate.unwrap_or(source.rate)),
+        }
+    }
+
+    /// Why the file cannot go as it is.
+    fn obstacle(&self, format: &str, file: &FileFacts, decodable: bool, too_long: bool) -> Option<String> {
+        if self.taken_as(format).is_none() {
+            return Some(format!("is {format}, and the endpoint takes {}", self.formats.join(", ")));
+        }
+        if file.bytes > self.max_bytes {
+            return Some(format!("has {} bytes, and the endpoint takes {}", file.bytes, self.max_bytes));
+        }
+        if self.window != Window::Whole && (too_long || !decodable) {
+            let seconds = self.max_seconds;
+            let which = self.window.as_str();
+            return Some(format!("is to be cut to its {which} {seconds} s, which changes the file"));
+        }
+        None
+    }
+
+    /// The name under which the endpoint takes a format: MP4 and M4A are one container.
+    fn taken_as<'b>(&'b self, format: &'b str) -> Option<&'b str> {
+        let takes = |name: &str| self.formats.iter().any(|taken| taken == name);
+        match format {
+            _ if takes(format) => Some(format),
+            "m4a" if takes("mp4") => Some("mp4"),
+            _ => None,
+        }
+    }
+
+    /// The file untouched.
+    fn as_it_is(
+        &self,
+        path: &Path,
+        file: FileFacts,
+        source: AudioSource,
+        seconds: f64,
+    ) -> Result<Ready, String> {
+        let bytes = read(path)?;
+        if bytes.len() as u64 != file.bytes {
+            return Err("was changed while it was read: run again when it is whole".to_owned());
+        }
+        let format = self.taken_as(&source.format).unwrap_or(&source.format).to_owned();
+        let record = AudioRecord {
+            window: self.window,
+            start: 0,
+            samples: source.frames,
+            rate: source.rate,
+            steps: Vec::new(),
+            source,
+        };
+        let digest = Digest::of(&bytes);
+        let content = AudioContent::File(Arc::new(AudioFile::new(bytes, format, seconds)));
+        Ok(Ready { audio: PreparedAudio { digest, content }, record, file })
+    }
+
+    /// The clip, or its window, as 16-bit PCM.
+    fn as_wav(&self, path: &Path, file: FileFacts, rate: u32) -> Result<Ready, String> {
+        let spec = DecodeSpec { rate, window: self.window, max_seconds: self.max_seconds };
+        let clip = audio::decode_file(path, &spec).map_err(sentence)?;
+        let (bytes, cut) =
+            wav::encode(&clip.samples, rate).map_err(|e| format!("cannot be written as WAV: {e}"))?;
+        if bytes.len() as u64 > self.max_bytes {
+            return Err(format!(
+                "has {} bytes as 16-bit WAV of {rate} Hz, and the endpoint takes {}: set a window or a lower \
+                 `rate` under [model.audio]",
+                bytes.len(),
+                self.max_bytes
+            ));
+        }
+        let mut record = clip.record;
+        if cut > 0 {
+            record.steps.push("clip".to_owned());
+        }
+        record.steps.push("encode:wav16".to_owned());
+        let digest = Digest::of(&bytes);
+        let seconds = clip.samples.len() as f64 / f64::from(rate.max(1));
+        let content = AudioContent::File(Arc::new(AudioFile::new(bytes, "wav", seconds)));
+        Ok(Ready { audio: PreparedAudio { digest, content }, record, file })
+    }
+}
+
+#[cfg(test)]
+#[path = "prepare_tests.rs"]
+mod tests;

@@ -3,6 +3,10 @@
 //! A model gets requests whose media are ready and gives one answer each, in order. It must not know
 //! benchmarks, journals or the config file.
 
+#[cfg(feature = "endpoint")]
+pub mod endpoint;
+#[cfg(feature = "endpoint")]
+mod endpoint_spec;
 #[cfg(feature = "local")]
 pub mod local;
 mod open;
@@ -13,7 +17,7 @@ use futures::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::types::{Digest, Generation, Outcome, PreparedAudio, Prompt, Usage};
+use crate::types::{Digest, Generation, Outcome, PreparedAudio, PreparedImage, Prompt, Usage};
 
 /// Who a model is, as far as its answers can depend on it: part of every request's key.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -42,6 +46,13 @@ pub enum AudioNeed {
         /// Mel bands.
         bins: usize,
     },
+    /// A whole file, untouched where its format is taken.
+    File {
+        /// The formats that are taken, by the names that sniffing gives them: `wav`, `mp3`…
+        formats: Vec<String>,
+        /// The most bytes that a file may have.
+        max_bytes: u64,
+    },
 }
 
 /// What a model accepts.
@@ -64,6 +75,8 @@ pub struct Prepared {
     pub prompt: Prompt,
     /// The clips of the prompt, in its order.
     pub audio: Vec<PreparedAudio>,
+    /// The images of the prompt, in its order.
+    pub images: Vec<PreparedImage>,
     /// How to generate.
     pub generation: Generation,
     /// The run's seed.
@@ -87,6 +100,8 @@ pub struct Answer {
     pub attempts: u32,
     /// The sentence of a failure.
     pub error: Option<String>,
+    /// Bytes of media in the request's body, for endpoints.
+    pub media_bytes: Option<u64>,
 }
 
 impl Answer {
@@ -100,6 +115,7 @@ impl Answer {
             seconds: 0.0,
             attempts: 1,
             error: Some(error.into()),
+            media_bytes: None,
         }
     }
 }
@@ -117,6 +133,12 @@ pub trait Model: Send + Sync {
 
     /// How many batches may be under way at once.
     fn concurrency(&self) -> usize;
+
+    /// How it stands, for those who watch a run: retries, limits, a server that is down. `None` where there is
+    /// nothing to say.
+    fn status(&self) -> Option<String> {
+        None
+    }
 
     /// One answer for each request, in order. Never fails as a whole: what fails is an answer that says so.
     fn answer(&self, batch: Vec<Prepared>) -> BoxFuture<'_, Vec<Answer>>;

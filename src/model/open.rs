@@ -1,30 +1,60 @@
 //! From a `[model]` section to a model: first a look that is quick and complete, then the loading.
 
 use super::{MediaLimits, Model, ModelIdentity};
-use crate::config::{ModelConfig, ModelKind};
+use crate::config::secret::Secrets;
+use crate::config::{EndpointConfig, LocalConfig, ModelConfig};
+
+#[cfg(feature = "endpoint")]
+use super::endpoint::{EndpointError, EndpointModel};
+#[cfg(feature = "local")]
+use super::local::{Inspected, LoadError, LocalModel, LocalSpec};
 
 /// A model that cannot be had.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
     /// The build lacks what the model needs.
     #[error(
-        "this build of harness has no local models; build it with the cargo feature `local` (it is a default \
-         feature), or name another kind of model"
+        "this build of harness has no models of the kind `{kind}`; build it with the cargo feature `{feature}` \
+         (it is a default feature), or name another kind of model"
     )]
-    NotBuilt,
+    NotBuilt {
+        /// The kind that is asked for.
+        kind: &'static str,
+        /// The feature that it needs.
+        feature: &'static str,
+    },
+    /// The section lacks the keys of its kind, which no loaded configuration does.
+    #[error("the section lacks the keys that its kind needs; load it from a configuration file")]
+    Incomplete,
     /// A local model.
     #[cfg(feature = "local")]
     #[error(transparent)]
-    Local(#[from] super::local::LoadError),
+    Local(#[from] LoadError),
+    /// An endpoint.
+    #[cfg(feature = "endpoint")]
+    #[error(transparent)]
+    Endpoint(#[from] EndpointError),
 }
 
 impl ModelError {
     /// The key of `[model]` that is to be looked at.
     pub fn key(&self) -> &'static str {
         match self {
-            Self::NotBuilt => "kind",
+            Self::NotBuilt { .. } | Self::Incomplete => "kind",
             #[cfg(feature = "local")]
             Self::Local(error) => error.key(),
+            #[cfg(feature = "endpoint")]
+            Self::Endpoint(error) => match error {
+                EndpointError::NoAddress | EndpointError::Address { .. } => "base_url",
+                EndpointError::NoModel => "model",
+                EndpointError::TooSmall { .. } => "flow",
+                EndpointError::Header { .. }
+                | EndpointError::ReservedField(_)
+                | EndpointError::Mismatch(_)
+                | EndpointError::Proxy
+                | EndpointError::Certificates { .. } => "endpoint",
+                EndpointError::Client { .. } => "kind",
+            },
         }
     }
 }
@@ -35,12 +65,22 @@ pub struct Opened {
     pub identity: ModelIdentity,
     /// What it accepts.
     pub limits: MediaLimits,
-    /// A line for people: size, formats, device.
+    /// A line for people: size, formats, device, address.
     pub about: String,
-    loader: Loader,
+    inner: Inner,
 }
 
-type Loader = Box<dyn FnOnce() -> Result<Box<dyn Model>, ModelError> + Send>;
+/// What is loaded.
+#[cfg_attr(
+    not(any(feature = "local", feature = "endpoint")),
+    expect(clippy::empty_enums, reason = "a build without models opens none")
+)]
+enum Inner {
+    #[cfg(feature = "local")]
+    Local(Box<Inspected>),
+    #[cfg(feature = "endpoint")]
+    Endpoint(Box<EndpointModel>),
+}
 
 impl std::fmt::Debug for Opened {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -51,32 +91,54 @@ impl std::fmt::Debug for Opened {
     }
 }
 
-/// Looks at a model: its files, their names, shapes and digest. Weights are not read.
-pub fn open(config: &ModelConfig) -> Result<Opened, ModelError> {
-    match config.kind {
-        ModelKind::Local => open_local(config),
+impl Opened {
+    /// The model where it is an endpoint, to be probed.
+    #[cfg(feature = "endpoint")]
+    pub fn endpoint(&self) -> Option<&EndpointModel> {
+        match &self.inner {
+            #[cfg(feature = "local")]
+            Inner::Local(_) => None,
+            Inner::Endpoint(model) => Some(model),
+        }
+    }
+}
+
+/// Looks at a model. Of a local one: its files, their names, shapes and digest; weights are not read. Of an
+/// endpoint: its settings; nothing is sent.
+pub fn open(config: &ModelConfig, secrets: &Secrets) -> Result<Opened, ModelError> {
+    match (&config.local, &config.endpoint) {
+        (Some(local), None) => open_local(config, local),
+        (None, Some(endpoint)) => open_endpoint(config, endpoint, secrets),
+        _ => Err(ModelError::Incomplete),
     }
 }
 
 /// Loads a model that was looked at.
 pub fn load(opened: Opened) -> Result<Box<dyn Model>, ModelError> {
-    (opened.loader)()
+    match opened.inner {
+        #[cfg(feature = "local")]
+        Inner::Local(seen) => {
+            let model: Box<dyn Model> = Box::new(LocalModel::from_inspected(*seen)?);
+            Ok(model)
+        }
+        #[cfg(feature = "endpoint")]
+        Inner::Endpoint(model) => Ok(model),
+    }
 }
 
 #[cfg(not(feature = "local"))]
-fn open_local(_config: &ModelConfig) -> Result<Opened, ModelError> {
-    Err(ModelError::NotBuilt)
+fn open_local(config: &ModelConfig, _local: &LocalConfig) -> Result<Opened, ModelError> {
+    Err(ModelError::NotBuilt { kind: config.kind.as_str(), feature: "local" })
 }
 
 #[cfg(feature = "local")]
-fn open_local(config: &ModelConfig) -> Result<Opened, ModelError> {
-    use super::local::{Inspected, LocalModel, LocalSpec};
+fn open_local(config: &ModelConfig, local: &LocalConfig) -> Result<Opened, ModelError> {
     let spec = LocalSpec {
-        dir: config.weights.clone(),
-        architecture: config.architecture.clone(),
-        device: config.device.clone(),
-        dtype: config.dtype.clone(),
-        batch_size: config.batch_size,
+        dir: local.weights.clone(),
+        architecture: local.architecture.clone(),
+        device: local.device.clone(),
+        dtype: local.dtype.clone(),
+        batch_size: local.batch_size,
         max_seconds: config.audio.max_seconds,
         name: config.name.clone(),
     };
@@ -85,10 +147,33 @@ fn open_local(config: &ModelConfig) -> Result<Opened, ModelError> {
         identity: seen.identity.clone(),
         limits: seen.limits.clone(),
         about: seen.about(),
-        loader: Box::new(move || {
-            let model: Box<dyn Model> = Box::new(LocalModel::from_inspected(seen)?);
-            Ok(model)
-        }),
+        inner: Inner::Local(Box::new(seen)),
+    })
+}
+
+#[cfg(not(feature = "endpoint"))]
+fn open_endpoint(
+    config: &ModelConfig,
+    _endpoint: &EndpointConfig,
+    _secrets: &Secrets,
+) -> Result<Opened, ModelError> {
+    Err(ModelError::NotBuilt { kind: config.kind.as_str(), feature: "endpoint" })
+}
+
+#[cfg(feature = "endpoint")]
+fn open_endpoint(
+    config: &ModelConfig,
+    endpoint: &EndpointConfig,
+    secrets: &Secrets,
+) -> Result<Opened, ModelError> {
+    let spec = super::endpoint_spec::spec(config, endpoint, secrets).ok_or(ModelError::Incomplete)?;
+    let about = super::endpoint_spec::about(&spec);
+    let model = EndpointModel::new(spec)?;
+    Ok(Opened {
+        identity: model.identity().clone(),
+        limits: model.accepts().clone(),
+        about,
+        inner: Inner::Endpoint(Box::new(model)),
     })
 }
 
@@ -105,10 +190,36 @@ pub struct Kind {
     pub architectures: &'static [(&'static str, &'static str)],
 }
 
+const fn endpoint(name: &'static str, about: &'static str) -> Kind {
+    Kind { name, about, built: cfg!(feature = "endpoint"), architectures: &[] }
+}
+
 /// The kinds of models.
-pub const KINDS: &[Kind] = &[Kind {
-    name: "local",
-    about: "a model in a folder of this machine, run in candle on CPU, CUDA or Metal",
-    built: cfg!(feature = "local"),
-    architectures: &[("qwen2_audio", "Qwen2-Audio (speech and sound in, text out)")],
-}];
+pub const KINDS: &[Kind] = &[
+    Kind {
+        name: "local",
+        about: "a model in a folder of this machine, run in candle on CPU, CUDA or Metal",
+        built: cfg!(feature = "local"),
+        architectures: &[("qwen2_audio", "Qwen2-Audio (speech and sound in, text out)")],
+    },
+    endpoint(
+        "openai",
+        "a server of chat completions: OpenAI, vLLM, SGLang, llama.cpp, DashScope… (text, audio, images)",
+    ),
+    endpoint("azure", "OpenAI's models behind the deployment addresses of Azure (text, audio, images)"),
+    endpoint("gemini", "Google's generateContent (text, audio, images)"),
+    endpoint("anthropic", "Anthropic's messages (text, images)"),
+    endpoint("transcription", "audio transcriptions of OpenAI and vLLM (a clip in, its words out)"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::ModelKind;
+
+    #[test]
+    fn every_kind_is_listed() {
+        let listed: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
+        assert_eq!(listed, ModelKind::ALL.map(ModelKind::as_str));
+    }
+}

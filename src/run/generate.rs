@@ -1,23 +1,35 @@
 //! Generate: requests through a model, outcomes into the journal.
 //!
-//! A producer walks the plan and skips what is answered; media are prepared on a thread pool, a bounded number
-//! of requests ahead; one task owns batches, journal and counts. It must not know protocols, codecs, dialects
-//! or candle: it moves requests through a [`Model`] and outcomes into a [`Journal`].
+//! Requests with their media come out of a pipeline in plan order; one task owns batches, journal and counts. It
+//! must not know protocols, codecs, dialects or candle: it moves requests through a [`Model`] and outcomes into
+//! a [`Journal`].
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
+use tokio::time::MissedTickBehavior;
 
+use super::cost::Price;
+use super::digests::DigestSet;
 use super::journal::{Journal, JournalError};
+use super::pipeline::{self, Item};
 use super::plan::{Plan, PlanError, PlannedRequest};
 use crate::dataset::Dataset;
-use crate::media::{FileStamp, MediaError, Preparer, Ready};
-use crate::model::{Answer, Model, Prepared};
-use crate::types::{Digest, MediaRecord, Outcome, Response};
+use crate::media::{FileFacts, Preparer};
+use crate::model::{Answer, AudioNeed, Model, Prepared};
+use crate::types::{Digest, Outcome, Response, Usage};
+
+/// How often those who watch hear how the model stands.
+const TICK: Duration = Duration::from_millis(500);
+
+/// Requests that may fail one after the other before the model is taken to be out of order.
+const FAILURES_IN_A_ROW: u64 = 100;
 
 /// A generate stage that could not go on. What was journaled is safe.
 #[derive(Debug, thiserror::Error)]
@@ -56,6 +68,13 @@ pub enum Event {
         /// The sentence of a failure, with the sample that it is about.
         error: Option<String>,
     },
+    /// Some time has passed.
+    Tick {
+        /// What the model says of itself.
+        status: Option<String>,
+        /// Tokens of the run so far, earlier stages included.
+        spent: Usage,
+    },
 }
 
 /// Someone who watches. Called from the task that owns the run: it must return quickly.
@@ -64,69 +83,136 @@ pub trait Observer {
     fn on(&mut self, event: Event);
 }
 
+/// A wish from outside.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stop {
+    /// None.
+    #[default]
+    No,
+    /// End after what is under way.
+    Finish,
+    /// End now; what is under way is dropped, and asked again when the run goes on.
+    Now,
+}
+
+/// Why a stage ended before its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Early {
+    /// Someone wished it.
+    Stopped,
+    /// The run has cost what it may.
+    Cost,
+}
+
 /// What a generate stage did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Responses journaled by this stage, by outcome.
     pub outcomes: BTreeMap<Outcome, u64>,
-    /// Whether it was stopped before its end.
-    pub interrupted: bool,
+    /// Why it ended early, if it did.
+    pub early: Option<Early>,
 }
 
-/// The requests that need no work.
-pub type Done = std::collections::HashSet<Digest>;
+/// All that a generate stage needs.
+pub struct Stage<'a> {
+    /// What is to be asked.
+    pub plan: &'a Plan,
+    /// The requests that need no work, by [`Answered`].
+    pub done: DigestSet,
+    /// Where responses go.
+    pub journal: &'a mut Journal,
+    /// What answers.
+    pub model: &'a dyn Model,
+    /// What makes media ready for it.
+    pub preparer: Preparer,
+    /// What tokens cost.
+    pub price: Option<Price>,
+    /// Wishes from outside.
+    pub stop: watch::Receiver<Stop>,
+    /// Who watches.
+    pub observer: &'a mut dyn Observer,
+}
 
-/// Whether a request needs no work: it is answered, and its media are as they were. Media that are not on this
-/// machine cannot have changed here.
-pub fn is_answered(journal: &Journal, request: &Digest, dataset: &Dataset) -> Result<bool, JournalError> {
-    if !journal.outcome(request).is_some_and(Outcome::is_answer) {
-        return Ok(false);
+/// Tells which requests need no work. It remembers the state of some files, so it is for one look at a plan.
+#[derive(Debug, Default)]
+pub struct Answered {
+    files: HashMap<PathBuf, Option<FileFacts>>,
+}
+
+impl Answered {
+    /// Files whose state is remembered: requests on a file stand near each other.
+    const FILES: usize = 4096;
+
+    /// Whether a request needs no work: it is answered, and its media are as they were. Media that are not on
+    /// this machine cannot have changed here.
+    pub fn is(
+        &mut self,
+        journal: &Journal,
+        request: &PlannedRequest,
+        dataset: &Dataset,
+    ) -> Result<bool, JournalError> {
+        let id = &request.planned.request;
+        if !journal.outcome(id).is_some_and(Outcome::is_answer) {
+            return Ok(false);
+        }
+        let (audio, images) = (request.prompt.audio(), request.prompt.images());
+        let names = audio.iter().map(|audio| &*audio.name).chain(images.iter().map(|image| &*image.name));
+        let now: Option<Vec<_>> = names
+            .map(|name| self.facts(dataset.media_path(name)).map(|facts| (name, facts.bytes, facts.modified)))
+            .collect();
+        if now.is_some_and(|now| journal.has_media(id, now.into_iter())) {
+            return Ok(true);
+        }
+        Ok(journal.media(id)?.iter().all(|record| {
+            let then = FileFacts { bytes: record.bytes, modified: record.modified };
+            self.facts(dataset.media_path(&record.name)).is_none_or(|now| now == then)
+        }))
     }
-    Ok(journal.media(request)?.iter().all(|record| {
-        FileStamp::of(&dataset.media_path(&record.name))
-            .is_none_or(|found| found == FileStamp { bytes: record.bytes, modified: record.modified })
-    }))
+
+    fn facts(&mut self, path: PathBuf) -> Option<FileFacts> {
+        if let Some(facts) = self.files.get(&path) {
+            return *facts;
+        }
+        if self.files.len() >= Self::FILES {
+            self.files.clear();
+        }
+        let facts = FileFacts::of(&path).ok();
+        self.files.insert(path, facts);
+        facts
+    }
 }
 
-/// Requests that may fail one after the other before the model is taken to be out of order.
-const FAILURES_IN_A_ROW: u64 = 100;
-
-/// A request with its media, or the reason why they are not there.
-struct Item {
-    request: PlannedRequest,
-    media: Result<Vec<Arc<Ready>>, Failure>,
-}
-
-/// A request that never reaches the model.
-struct Failure {
-    outcome: Outcome,
-    error: String,
+/// How many requests are made ready before the model wants them: enough that the next ones are there when it
+/// does, and no more, since media take memory.
+fn ahead(model: &dyn Model) -> usize {
+    let at_once = model.batch_size().max(1).saturating_mul(model.concurrency().max(1));
+    match model.accepts().audio {
+        // A file is read much faster than a server answers.
+        AudioNeed::File { .. } | AudioNeed::None => (at_once / 4).clamp(4, 16),
+        AudioNeed::LogMel { .. } => at_once.saturating_add(1).clamp(4, 64),
+    }
 }
 
 /// Runs the stage: every request of the plan that has no answer yet goes through the model.
-///
-/// `done` says which requests need no work (by [`is_answered`]); `stop` turns true to end early, after what is
-/// under way.
-pub async fn generate(
-    plan: &Plan,
-    done: Arc<Done>,
-    journal: &mut Journal,
-    model: &dyn Model,
-    preparer: Arc<Preparer>,
-    mut stop: watch::Receiver<bool>,
-    observer: &mut dyn Observer,
-) -> Result<Summary, GenerateError> {
+pub async fn generate(stage: Stage<'_>) -> Result<Summary, GenerateError> {
+    let Stage { plan, done, journal, model, preparer, price, mut stop, observer } = stage;
     let batch_size = model.batch_size().max(1);
     let concurrency = model.concurrency().max(1);
-    // Far enough ahead that the next batches are ready when the model is, and no further: features take memory.
-    let ahead = (batch_size * concurrency + 1).clamp(4, 64);
-    let (mut items, producer) = spawn_pipeline(plan, done, preparer, model, ahead);
+    let (mut items, producer) = pipeline::spawn(plan, Arc::new(done), Arc::new(preparer), ahead(model));
 
-    let mut state = State { plan, journal, observer, summary: Summary::default(), failures: 0 };
+    let mut desk = Desk { plan, journal, observer, summary: Summary::default(), failures: 0 };
     let mut queue = Queue::default();
     let mut under_way = FuturesUnordered::new();
     let (mut more, mut watching) = (true, true);
+    let mut ticks = tokio::time::interval(TICK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
+        if more && price.is_some_and(|price| price.reached(&desk.journal.spent())) {
+            desk.summary.early = Some(Early::Cost);
+            more = false;
+            items.close();
+            queue = Queue::default();
+        }
         let full = queue.batch.len() >= batch_size || (!more && !queue.batch.is_empty());
         if full && under_way.len() < concurrency {
             under_way.push(ask(model, plan, std::mem::take(&mut queue.batch)));
@@ -134,35 +220,49 @@ pub async fn generate(
         }
         tokio::select! {
             biased;
-            Some(finished) = under_way.next(), if !under_way.is_empty() => {
-                let finished: Vec<(Item, Digest, Answer)> = finished;
-                for (item, key, answer) in finished {
-                    state.answered(&item, key, answer)?;
-                    for waiting in queue.done(&key) {
-                        state.take(waiting, &mut queue)?;
-                    }
-                }
-            }
-            changed = stop.changed(), if more && watching => {
+            changed = stop.changed(), if watching => {
                 watching = changed.is_ok();
-                if *stop.borrow() {
+                let wish = *stop.borrow();
+                if wish != Stop::No && more {
                     // What is under way is finished; requests that no model has seen are not begun.
-                    state.summary.interrupted = true;
+                    desk.summary.early = Some(Early::Stopped);
                     more = false;
                     items.close();
                     queue = Queue::default();
                 }
+                if wish == Stop::Now {
+                    desk.summary.early.get_or_insert(Early::Stopped);
+                    break;
+                }
+            }
+            Some(finished) = under_way.next(), if !under_way.is_empty() => {
+                let finished: Vec<(Item, Digest, Answer)> = finished;
+                for (item, key, answer) in finished {
+                    desk.answered(&item, key, answer)?;
+                    for waiting in queue.done(&key) {
+                        desk.take(waiting, &mut queue)?;
+                    }
+                }
+            }
+            _ = ticks.tick() => {
+                let spent = desk.journal.spent();
+                desk.observer.on(Event::Tick { status: model.status(), spent });
             }
             item = items.recv(), if more && !full => match item {
                 None => more = false,
-                Some(item) => state.take(item, &mut queue)?,
+                Some(item) => desk.take(item, &mut queue)?,
             },
-            else => break,
+        }
+        if !more && queue.batch.is_empty() && under_way.is_empty() {
+            break;
         }
     }
-    let State { summary, .. } = state;
+    let spent = desk.journal.spent();
+    desk.observer.on(Event::Tick { status: model.status(), spent });
     drop(items);
-    journal.sync()?;
+    drop(under_way);
+    desk.journal.sync()?;
+    let summary = desk.summary;
     match producer.await {
         Ok(result) => result?,
         Err(e) => return Err(GenerateError::Internal(format!("the planner stopped: {e}"))),
@@ -170,89 +270,27 @@ pub async fn generate(
     Ok(summary)
 }
 
-/// Starts the planner and the media pool; prepared requests come out in plan order.
-fn spawn_pipeline(
-    plan: &Plan,
-    done: Arc<Done>,
-    preparer: Arc<Preparer>,
-    model: &dyn Model,
-    ahead: usize,
-) -> (mpsc::Receiver<Item>, tokio::task::JoinHandle<Result<(), PlanError>>) {
-    let (planned_in, planned_out) = mpsc::channel::<PlannedRequest>(ahead);
-    let walker = plan.clone();
-    let producer = tokio::task::spawn_blocking(move || {
-        let mut begun = std::collections::HashSet::new();
-        walker.walk(|request| {
-            let id = request.planned.request;
-            // Two planned requests with one id are one request with two golds: it is asked once.
-            if done.contains(&id) || !begun.insert(id) {
-                return true;
-            }
-            // The receiver is gone when the run ends early.
-            planned_in.blocking_send(request).is_ok()
+async fn ask(model: &dyn Model, plan: &Plan, batch: Vec<(Item, Digest)>) -> Vec<(Item, Digest, Answer)> {
+    let recipe = plan.recipe();
+    let prepared = batch
+        .iter()
+        .map(|(item, key)| Prepared {
+            key: *key,
+            prompt: item.request.prompt.clone(),
+            audio: item.media.iter().flat_map(|m| &m.clips).map(|ready| ready.audio.clone()).collect(),
+            images: item.media.iter().flat_map(|m| &m.images).map(|ready| ready.image.clone()).collect(),
+            generation: recipe.generation.clone(),
+            seed: recipe.seed,
         })
-    });
-
-    let images = model.accepts().images;
-    let sections = Arc::clone(&plan.sections);
-    let prepared = futures::stream::unfold(planned_out, |mut planned| async {
-        planned.recv().await.map(|request| (request, planned))
-    })
-    .map(move |request| {
-        let preparer = Arc::clone(&preparer);
-        let sections = Arc::clone(&sections);
-        let kept = request.clone();
-        async move {
-            let work = tokio::task::spawn_blocking(move || {
-                let media = prepare(&request, &sections, &preparer, images);
-                Item { request, media }
-            });
-            // A panic in a decoder is one request's failure, not the run's.
-            work.await.unwrap_or_else(|e| Item {
-                request: kept,
-                media: Err(Failure {
-                    outcome: Outcome::MediaError,
-                    error: format!("internal error while the media were read: {e}; please report this"),
-                }),
-            })
-        }
-    })
-    .buffered(ahead);
-    let (ready_in, ready_out) = mpsc::channel(ahead);
-    tokio::spawn(async move {
-        let mut prepared = std::pin::pin!(prepared);
-        while let Some(item) = prepared.next().await {
-            if ready_in.send(item).await.is_err() {
-                break;
-            }
-        }
-    });
-    (ready_out, producer)
-}
-
-fn prepare(
-    request: &PlannedRequest,
-    sections: &[super::plan::Section],
-    preparer: &Preparer,
-    images: bool,
-) -> Result<Vec<Arc<Ready>>, Failure> {
-    if request.prompt.has_image() && !images {
-        let error = "the request holds an image, and the model sees none".to_owned();
-        return Err(Failure { outcome: Outcome::RequestError, error });
-    }
-    let Some(section) = sections.get(request.section) else { return Ok(Vec::new()) };
-    let clips = request.prompt.audio();
-    clips
+        .collect();
+    let answers = model.answer(prepared).await;
+    // A model owes one answer each; one that gives fewer has failed the rest.
+    let answers = answers.into_iter().map(Some).chain(std::iter::repeat(None));
+    batch
         .into_iter()
-        .map(|audio| {
-            let path = section.dataset.media_path(&audio.name);
-            preparer.audio(&path, audio).map_err(|error| {
-                let outcome = match error {
-                    MediaError::NotHeard => Outcome::RequestError,
-                    MediaError::Clip { .. } => Outcome::MediaError,
-                };
-                Failure { outcome, error: error.to_string() }
-            })
+        .zip(answers)
+        .map(|((item, key), answer)| {
+            (item, key, answer.unwrap_or_else(|| Answer::failed("the model gave no answer")))
         })
         .collect()
 }
@@ -284,8 +322,8 @@ impl Queue {
     }
 }
 
-/// What the task that owns the run holds.
-struct State<'a> {
+/// Where answers become responses.
+struct Desk<'a> {
     plan: &'a Plan,
     journal: &'a mut Journal,
     observer: &'a mut dyn Observer,
@@ -294,23 +332,21 @@ struct State<'a> {
     failures: u64,
 }
 
-impl State<'_> {
+impl Desk<'_> {
     /// Takes a prepared request: journals it at once where no model is needed, else queues it.
     fn take(&mut self, item: Item, queue: &mut Queue) -> Result<(), GenerateError> {
-        let digests = match &item.media {
-            Ok(media) => media.iter().map(|ready| ready.audio.digest).collect::<Vec<_>>(),
-            Err(failure) => {
-                let answer = Answer { outcome: failure.outcome, ..Answer::failed(failure.error.clone()) };
-                let key = self.plan.recipe().key(&item.request.prompt, &[]);
-                return self.record(&item, &response(&item, key, answer, None));
-            }
-        };
-        let key = self.plan.recipe().key(&item.request.prompt, &digests);
+        let key = self.plan.recipe().key(&item.request.prompt, &item.digests());
+        if let Err(failure) = &item.media {
+            let answer = Answer { outcome: failure.outcome, ..Answer::failed(failure.error.clone()) };
+            return self.record(&item, key, answer, None);
+        }
         let Some(earlier) = self.journal.answer(&key)? else {
             queue.push(item, key);
             return Ok(());
         };
-        // The same question on the same clip was answered before, for another request or under another time stamp.
+        // The same question on the same media was answered before, for another request or under another time
+        // stamp.
+        let from = earlier.reused_from.unwrap_or(earlier.request);
         let answer = Answer {
             outcome: earlier.outcome,
             text: earlier.text,
@@ -319,85 +355,55 @@ impl State<'_> {
             seconds: earlier.seconds,
             attempts: earlier.attempts,
             error: earlier.error,
+            media_bytes: earlier.media_bytes,
         };
-        let from = earlier.reused_from.unwrap_or(earlier.request);
-        self.record(&item, &response(&item, key, answer, Some(from)))
+        self.record(&item, key, answer, Some(from))
     }
 
     /// Journals what the model made of a request.
     fn answered(&mut self, item: &Item, key: Digest, answer: Answer) -> Result<(), GenerateError> {
         let failed = answer.outcome == Outcome::RequestError;
         self.failures = if failed { self.failures + 1 } else { 0 };
-        let response = response(item, key, answer, None);
-        self.record(item, &response)?;
+        let sentence = answer.error.clone();
+        self.record(item, key, answer, None)?;
         if self.failures >= FAILURES_IN_A_ROW {
-            let sentence = response.error.unwrap_or_else(|| "no reason was given".to_owned());
+            let sentence = sentence.unwrap_or_else(|| "no reason was given".to_owned());
             return Err(GenerateError::Model { failures: self.failures, sentence });
         }
         Ok(())
     }
 
-    fn record(&mut self, item: &Item, response: &Response) -> Result<(), GenerateError> {
-        self.journal.append(response)?;
+    fn record(
+        &mut self,
+        item: &Item,
+        key: Digest,
+        answer: Answer,
+        reused_from: Option<Digest>,
+    ) -> Result<(), GenerateError> {
+        let planned = &item.request.planned;
+        let response = Response {
+            key,
+            request: planned.request,
+            benchmark: planned.benchmark.clone(),
+            sample: planned.sample.clone(),
+            tags: planned.tags.clone(),
+            outcome: answer.outcome,
+            text: answer.text,
+            error: answer.error,
+            tokens: answer.tokens,
+            usage: answer.usage,
+            seconds: answer.seconds,
+            attempts: answer.attempts,
+            media: item.records(),
+            media_bytes: answer.media_bytes,
+            reused_from,
+            time: jiff::Timestamp::now().to_string(),
+        };
+        self.journal.append(&response)?;
         *self.summary.outcomes.entry(response.outcome).or_default() += 1;
-        let error = response.error.as_ref().map(|e| format!("sample {}: {e}", response.sample));
+        let error = response.error.map(|error| format!("sample {}: {error}", response.sample));
         self.observer.on(Event::Response { section: item.request.section, outcome: response.outcome, error });
         Ok(())
-    }
-}
-
-async fn ask(model: &dyn Model, plan: &Plan, batch: Vec<(Item, Digest)>) -> Vec<(Item, Digest, Answer)> {
-    let recipe = plan.recipe();
-    let prepared = batch
-        .iter()
-        .map(|(item, key)| Prepared {
-            key: *key,
-            prompt: item.request.prompt.clone(),
-            audio: item.media.iter().flatten().map(|ready| ready.audio.clone()).collect(),
-            generation: recipe.generation.clone(),
-            seed: recipe.seed,
-        })
-        .collect();
-    let answers = model.answer(prepared).await;
-    // A model owes one answer each; one that gives fewer has failed the rest.
-    let answers = answers.into_iter().map(Some).chain(std::iter::repeat(None));
-    batch
-        .into_iter()
-        .zip(answers)
-        .map(|((item, key), answer)| {
-            (item, key, answer.unwrap_or_else(|| Answer::failed("the model gave no answer")))
-        })
-        .collect()
-}
-
-fn response(item: &Item, key: Digest, answer: Answer, reused_from: Option<Digest>) -> Response {
-    let planned = &item.request.planned;
-    let media = item.media.iter().flatten().zip(item.request.prompt.audio());
-    let media = media
-        .map(|(ready, audio)| MediaRecord {
-            name: audio.name.clone(),
-            digest: ready.audio.digest,
-            bytes: ready.file.bytes,
-            modified: ready.file.modified,
-            audio: Some(ready.record.clone()),
-        })
-        .collect();
-    Response {
-        key,
-        request: planned.request,
-        benchmark: planned.benchmark.clone(),
-        sample: planned.sample.clone(),
-        tags: planned.tags.clone(),
-        outcome: answer.outcome,
-        text: answer.text,
-        error: answer.error,
-        tokens: answer.tokens,
-        usage: answer.usage,
-        seconds: answer.seconds,
-        attempts: answer.attempts,
-        media,
-        reused_from,
-        time: jiff::Timestamp::now().to_string(),
     }
 }
 

@@ -31,6 +31,7 @@ fn ok(text: &str) -> Answer {
         seconds: 0.0,
         attempts: 1,
         error: None,
+        media_bytes: None,
     }
 }
 
@@ -143,12 +144,21 @@ fn run(
     stop_at_once: bool,
 ) -> Result<Summary, GenerateError> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let (stop_in, stop) = watch::channel(false);
+    let (stop_in, stop) = watch::channel(Stop::No);
     if stop_at_once {
-        stop_in.send(true).unwrap();
+        stop_in.send(Stop::Finish).unwrap();
     }
-    let preparer = Arc::new(Preparer::new(&model.limits).unwrap());
-    runtime.block_on(generate(plan, Arc::default(), journal, model, preparer, stop, &mut Nobody))
+    let stage = Stage {
+        plan,
+        done: DigestSet::default(),
+        journal,
+        model,
+        preparer: Preparer::new(&model.limits, crate::media::Transcode::Never).unwrap(),
+        price: None,
+        stop,
+        observer: &mut Nobody,
+    };
+    runtime.block_on(generate(stage))
 }
 
 /// The texts in the journal by sample.
@@ -205,12 +215,12 @@ fn a_stop_begins_nothing_more_and_a_second_run_does_the_rest() {
     let rows: Vec<(&str, &str)> = rows.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
     let (_dir, plan, mut journal) = place(&rows, &model);
     let summary = run(&plan, &mut journal, &model, true).unwrap();
-    assert!(summary.interrupted);
+    assert_eq!(summary.early, Some(Early::Stopped));
     assert!(journal.len() < 50);
     assert_eq!(journal.len(), model.asked().len(), "what was asked was journaled");
     let done = texts(&plan, &journal).len();
     let summary = run(&plan, &mut journal, &model, false).unwrap();
-    assert!(!summary.interrupted);
+    assert_eq!(summary.early, None);
     assert_eq!(texts(&plan, &journal).len(), 50);
     assert_eq!(model.asked().len(), 50, "{done} were answered before");
 }

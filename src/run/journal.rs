@@ -5,15 +5,17 @@
 //! is done again. Nothing is ever rewritten; a later response to a request replaces an earlier one for those
 //! who read. The journal must not know what the texts in it mean.
 
-use std::collections::HashMap;
+use std::cell::RefCell;
 use std::fs::{File, OpenOptions};
-use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
-use crate::types::{Digest, MediaRecord, Outcome, Response};
+use super::journal_index::{Index, Line, LineMedia, Place, mark};
+use super::journal_io::{Reader, Syncer};
+use crate::types::{Digest, MediaRecord, Outcome, Response, Usage};
 
 /// The version of the journal's format that this program writes, and the only one that it reads.
 pub const VERSION: u32 = 1;
@@ -83,42 +85,6 @@ struct Header {
     version: u64,
 }
 
-/// Where a response stands and what it was.
-#[derive(Clone, Copy, Debug)]
-struct Place {
-    offset: u64,
-    bytes: u32,
-    outcome: Outcome,
-}
-
-/// What is kept in memory of each response: where it stands. Texts stay on disk.
-#[derive(Debug, Default)]
-struct Index {
-    /// The latest response to each planned request.
-    by_request: HashMap<Digest, Place>,
-    /// The latest answer under each key.
-    by_key: HashMap<Digest, Place>,
-}
-
-impl Index {
-    fn insert(&mut self, line: &Line, place: Place) {
-        // The latest counts, even if it is a failure: a request is asked again only where its media have
-        // changed, and then the earlier answer is one to other media. It stays under its key.
-        self.by_request.insert(line.request, place);
-        if place.outcome.is_answer() {
-            self.by_key.insert(line.key, place);
-        }
-    }
-}
-
-/// The part of a response that the index needs.
-#[derive(Deserialize)]
-struct Line {
-    key: Digest,
-    request: Digest,
-    outcome: Outcome,
-}
-
 /// An open journal.
 #[derive(Debug)]
 pub struct Journal {
@@ -127,10 +93,12 @@ pub struct Journal {
     /// Where the next line goes: the end of the last whole one.
     end: u64,
     index: Index,
+    reader: RefCell<Reader>,
     damaged: Vec<u64>,
     torn: bool,
     unsynced: bool,
     last_sync: Instant,
+    syncer: Syncer,
 }
 
 impl Journal {
@@ -179,9 +147,9 @@ impl Journal {
             number += 1;
             if number == 1 {
                 check_header(path, &line)?;
-            } else if let Ok(parsed) = serde_json::from_slice::<Line>(&line) {
+            } else if let Ok(parsed) = serde_json::from_slice::<Line<'_>>(&line) {
                 let bytes = u32::try_from(read).map_err(|e| io(std::io::Error::other(e)))?;
-                index.insert(&parsed, Place { offset: end, bytes, outcome: parsed.outcome });
+                index.insert(&parsed, end, bytes);
             } else {
                 damaged.push(number);
             }
@@ -193,10 +161,12 @@ impl Journal {
             file,
             end,
             index,
+            reader: RefCell::default(),
             damaged,
             torn,
             unsynced: false,
             last_sync: Instant::now(),
+            syncer: Syncer::default(),
         })
     }
 
@@ -207,12 +177,12 @@ impl Journal {
 
     /// Requests that have a response.
     pub fn len(&self) -> usize {
-        self.index.by_request.len()
+        self.index.requests()
     }
 
     /// Whether no request has a response.
     pub fn is_empty(&self) -> bool {
-        self.index.by_request.is_empty()
+        self.len() == 0
     }
 
     /// Whether a torn last line was found.
@@ -220,19 +190,24 @@ impl Journal {
         self.torn
     }
 
+    /// Tokens of all that was asked, repeated requests included.
+    pub fn spent(&self) -> Usage {
+        self.index.spent()
+    }
+
     /// The outcome of the latest response to a request.
     pub fn outcome(&self, request: &Digest) -> Option<Outcome> {
-        self.index.by_request.get(request).map(|place| place.outcome)
+        self.index.request(request).map(|place| place.outcome)
     }
 
     /// The latest response to a request.
     pub fn response(&self, request: &Digest) -> Result<Option<Response>, JournalError> {
-        self.index.by_request.get(request).map(|place| self.load(*place)).transpose()
+        self.index.request(request).map(|place| self.load(place)).transpose()
     }
 
     /// The latest answer under a key.
     pub fn answer(&self, key: &Digest) -> Result<Option<Response>, JournalError> {
-        self.index.by_key.get(key).map(|place| self.load(*place)).transpose()
+        self.index.key(key).map(|place| self.load(place)).transpose()
     }
 
     /// The media of the latest response to a request.
@@ -240,13 +215,21 @@ impl Journal {
         Ok(self.response(request)?.map(|response| response.media).unwrap_or_default())
     }
 
-    fn load(&self, place: Place) -> Result<Response, JournalError> {
+    /// Whether the latest response to a request is known to be on these media: names, sizes in bytes and times
+    /// of change. Quick, and `false` where it is not certain.
+    pub fn has_media<'a>(
+        &self,
+        request: &Digest,
+        media: impl Iterator<Item = (&'a str, u64, Option<u64>)>,
+    ) -> bool {
+        self.index.request(request).is_some_and(|place| place.mark == mark(media))
+    }
+
+    fn load(&self, place: &Place) -> Result<Response, JournalError> {
         let io = |source| JournalError::Io { path: self.path.clone(), source };
-        let mut line = vec![0; place.bytes as usize];
-        let mut file = &self.file;
-        file.seek(SeekFrom::Start(place.offset)).map_err(io)?;
-        file.read_exact(&mut line).map_err(io)?;
-        serde_json::from_slice(&line).map_err(|e| JournalError::Response {
+        let mut reader = self.reader.borrow_mut();
+        let line = reader.read(&self.file, place.offset, place.bytes as usize, self.end).map_err(io)?;
+        serde_json::from_slice(line).map_err(|e| JournalError::Response {
             path: self.path.clone(),
             offset: place.offset,
             reason: e.to_string(),
@@ -255,14 +238,29 @@ impl Journal {
 
     /// Writes a response as one line. On failure the journal is as it was before.
     pub fn append(&mut self, response: &Response) -> Result<(), JournalError> {
-        let line = serde_json::to_vec(response)
+        let mut line = Vec::with_capacity(1024);
+        serde_json::to_writer(&mut line, response)
             .map_err(|e| JournalError::Write { path: self.path.clone(), source: e.into() })?;
         let offset = self.end;
         let bytes = self.write_line(line)?;
-        let parsed = Line { key: response.key, request: response.request, outcome: response.outcome };
-        self.index.insert(&parsed, Place { offset, bytes, outcome: response.outcome });
+        let media = response.media.iter().map(|record| LineMedia {
+            name: record.name.as_str().into(),
+            bytes: record.bytes,
+            modified: record.modified,
+        });
+        let line = Line {
+            key: response.key,
+            request: response.request,
+            outcome: response.outcome,
+            usage: response.usage,
+            media: media.collect(),
+            reused_from: response.reused_from,
+        };
+        self.index.insert(&line, offset, bytes);
         if self.last_sync.elapsed() >= SYNC_EVERY {
-            self.sync()?;
+            let write = |source| JournalError::Write { path: self.path.clone(), source };
+            self.syncer.begin(&self.file).map_err(write)?;
+            self.last_sync = Instant::now();
         }
         Ok(())
     }
@@ -286,12 +284,12 @@ impl Journal {
         Ok(written)
     }
 
-    /// Tells the disk to keep what was written.
+    /// Tells the disk to keep what was written, and waits for it.
     pub fn sync(&mut self) -> Result<(), JournalError> {
+        let write = |source| JournalError::Write { path: self.path.clone(), source };
+        self.syncer.end().map_err(write)?;
         if std::mem::take(&mut self.unsynced) {
-            self.file
-                .sync_data()
-                .map_err(|source| JournalError::Write { path: self.path.clone(), source })?;
+            self.file.sync_data().map_err(write)?;
         }
         self.last_sync = Instant::now();
         Ok(())
@@ -334,6 +332,7 @@ mod tests {
             seconds: 0.0,
             attempts: 1,
             media: Vec::new(),
+            media_bytes: None,
             reused_from: None,
             time: String::new(),
         }

@@ -1,9 +1,15 @@
 //! Plan, generate and score a run: scheduling, journal, resume. Knows no protocol, no codec and no dialect: it
 //! moves requests through a model and outcomes into a journal.
 
+mod alarms;
+pub mod cost;
+pub mod digests;
 pub mod folder;
 pub mod generate;
 pub mod journal;
+mod journal_index;
+mod journal_io;
 pub mod manifest;
+mod pipeline;
 pub mod plan;
 pub mod score;

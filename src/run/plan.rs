@@ -137,9 +137,10 @@ fn without_names(prompt: &Prompt) -> Prompt {
         Prompt::Raw { audio, .. } => audio.iter_mut().for_each(|audio| audio.name.clear()),
         Prompt::Chat(messages) => {
             for part in messages.iter_mut().flat_map(|message| &mut message.parts) {
-                // Images keep their names as long as no digest stands for them.
-                if let Part::Audio(audio) = part {
-                    audio.name.clear();
+                match part {
+                    Part::Text(_) => {}
+                    Part::Audio(audio) => audio.name.clear(),
+                    Part::Image(image) => image.name.clear(),
                 }
             }
         }

@@ -5,15 +5,19 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use super::alarms::Alarms;
+use super::cost::{self, Price};
+use super::digests::DigestSet;
 use super::folder::{FolderError, write_whole};
 use super::journal::{Journal, JournalError};
 use super::manifest::{Manifest, ManifestBenchmark, ManifestError};
 use super::plan::{PlanFileError, read_plan};
-use crate::benchmark::{self, Benchmark, BuildError, RunFacts, Scorer};
+use crate::benchmark::{self, Benchmark, BuildError, RunFacts, Scorer, UsageScores};
 use crate::config::{BenchmarkConfig, RunConfig};
 use crate::report::published::PublishedError;
 use crate::report::scores_file::{Scores, ScoresError};
 use crate::report::table::Table;
+use crate::types::Response;
 
 /// A run that cannot be scored or reported.
 #[derive(Debug, thiserror::Error)]
@@ -83,21 +87,31 @@ pub fn score(folder: &Path) -> Result<Scores, ScoreError> {
     let mut scorers: Vec<Box<dyn Scorer>> = sections.iter().map(|(_, _, b)| b.scorer()).collect();
     let by_label: HashMap<&str, usize> =
         sections.iter().enumerate().map(|(i, (config, ..))| (config.label.as_str(), i)).collect();
+    let mut watches: Vec<Watch> = sections.iter().map(|_| Watch::default()).collect();
+    let mut seen = DigestSet::default();
     for planned in read_plan(folder)? {
         let planned = planned?;
         let response = match &journal {
             Some(journal) => journal.response(&planned.request)?,
             None => None,
         };
-        let scorer = by_label.get(planned.benchmark.as_str()).and_then(|&index| scorers.get_mut(index));
-        if let Some(scorer) = scorer {
+        let Some(&index) = by_label.get(planned.benchmark.as_str()) else { continue };
+        if let Some(scorer) = scorers.get_mut(index) {
             scorer.add(&planned, response.as_ref());
         }
+        // Two planned requests may be one, with two references.
+        if let (Some(watch), Some(response)) = (watches.get_mut(index), &response)
+            && seen.insert(planned.request)
+        {
+            watch.add(response);
+        }
     }
+    let price = price_of(&manifest.config);
     let benchmarks = sections
         .iter()
         .zip(scorers)
-        .map(|((config, facts, benchmark), scorer)| {
+        .zip(watches)
+        .map(|(((config, facts, benchmark), scorer), watch)| {
             let taken = facts.samples;
             let run = RunFacts {
                 model: &manifest.model,
@@ -113,12 +127,43 @@ pub fn score(folder: &Path) -> Result<Scores, ScoreError> {
             scores.prompts = benchmark.prompts();
             scores.unreadable_rows = facts.dataset.unreadable_rows;
             scores.deviations = benchmark.deviations(&run);
+            scores.warnings.extend(watch.alarms.warnings());
+            let cost = price.map(|price| price.of(&watch.usage.tokens));
+            scores.usage = Some(UsageScores { cost, ..watch.usage });
             scores
         })
         .collect();
     let scores = Scores::new(manifest.run.clone(), manifest.model.clone(), benchmarks);
     write_whole(&folder.join("scores.json"), |out| out.write_all(scores.to_json()?.as_bytes()))?;
     Ok(scores)
+}
+
+/// What is kept of the responses of a section beside its scores.
+#[derive(Default)]
+struct Watch {
+    alarms: Alarms,
+    usage: UsageScores,
+}
+
+impl Watch {
+    fn add(&mut self, response: &Response) {
+        self.alarms.add(response);
+        if response.reused_from.is_none() {
+            self.usage.requests += u64::from(response.outcome.is_answer());
+            cost::add(&mut self.usage.tokens, &response.usage);
+        }
+    }
+}
+
+/// The prices of a run, where they are configured.
+pub fn price_of(config: &RunConfig) -> Option<Price> {
+    let price = &config.model.endpoint.as_ref()?.price;
+    let given = price.input_per_million > 0.0 || price.output_per_million > 0.0;
+    given.then_some(Price {
+        input_per_million: price.input_per_million,
+        output_per_million: price.output_per_million,
+        max_cost: price.max_cost,
+    })
 }
 
 type SectionOf<'a> = (&'a BenchmarkConfig, &'a ManifestBenchmark, Box<dyn Benchmark>);

@@ -63,6 +63,7 @@ fn response(outcome: Outcome, text: &str) -> Response {
         seconds: 0.0,
         attempts: 1,
         media: Vec::new(),
+        media_bytes: None,
         reused_from: None,
         time: String::new(),
     }

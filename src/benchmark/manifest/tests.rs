@@ -155,6 +155,7 @@ fn scored(benchmark: &Manifest, answers: &[(Value, Outcome, &str)]) -> Benchmark
             seconds: 0.0,
             attempts: 1,
             media: Vec::new(),
+            media_bytes: None,
             reused_from: None,
             time: String::new(),
         };

@@ -31,6 +31,7 @@ pub use error::AudioError;
 use resample::Resampler;
 use sniff::Container;
 pub use sniff::OtherFile;
+pub(super) use sniff::format;
 
 /// Rates that are read, in Hz: from telephone logging to the fastest converters.
 const RATES: std::ops::RangeInclusive<u32> = 100..=768_000;
@@ -81,6 +82,11 @@ pub fn decode_bytes(bytes: &[u8], spec: &DecodeSpec) -> Result<Clip, AudioError>
 /// What the header of a file says, its beginning and end checked; nothing is decoded.
 pub fn probe_file(path: &Path) -> Result<AudioSource, AudioError> {
     Ok(Header::read(&mut File::open(path)?)?.source)
+}
+
+/// The same for a file that is in memory.
+pub fn probe_bytes(bytes: &[u8]) -> Result<AudioSource, AudioError> {
+    Ok(Header::read(&mut Cursor::new(bytes))?.source)
 }
 
 /// Decodes what a reader holds.

@@ -31,11 +31,11 @@ pub enum OtherFile {
     /// A web page.
     #[error("is a web page (HTML), not audio: its download failed or needs a login; fetch it again")]
     Html,
-    /// Audio or video of another format.
+    /// Audio or video of another format: what it is, and its name in lists of formats where it has one.
     #[error(
         "is {0}, and only WAV and FLAC are read: convert it, for example with `ffmpeg -i IN -c:a flac OUT.flac`"
     )]
-    Convertible(&'static str),
+    Convertible(&'static str, Option<&'static str>),
     /// Something else with a name.
     #[error("is {0}, not audio: check the media folder and the names in the dataset")]
     NotAudio(&'static str),
@@ -44,6 +44,17 @@ pub enum OtherFile {
         "is neither WAV nor FLAC: it begins with the bytes {0}; convert it, for example with `ffmpeg -i IN -c:a flac OUT.flac`"
     )]
     Unknown(String),
+}
+
+/// The name of a file's format in lists of formats, by its content; what is wrong with it where it is no audio
+/// file that could be sent as it is.
+pub(crate) fn format<R: Read + Seek>(reader: &mut R) -> io::Result<Result<&'static str, OtherFile>> {
+    Ok(match sniff(reader)? {
+        Ok(Container::Wav) => Ok("wav"),
+        Ok(Container::Flac { .. }) => Ok("flac"),
+        Err(OtherFile::Convertible(_, Some(format))) => Ok(format),
+        Err(other) => Err(other),
+    })
 }
 
 /// What `reader` holds.
@@ -60,7 +71,7 @@ pub(super) fn sniff<R: Read + Seek>(reader: &mut R) -> io::Result<Result<Contain
         return Ok(if after.starts_with(b"fLaC") {
             Ok(Container::Flac { start })
         } else {
-            Err(OtherFile::Convertible("an MP3 file"))
+            Err(OtherFile::Convertible("an MP3 file", Some("mp3")))
         });
     }
     Ok(name(&head))
@@ -90,45 +101,45 @@ fn name(head: &[u8]) -> Result<Container, OtherFile> {
         return Ok(Container::Wav);
     }
     Err(if at(0, b"RIFF") && at(8, b"AVI ") {
-        Convertible("an AVI video")
+        Convertible("an AVI video", None)
     } else if at(0, b"RIFF") && at(8, b"WEBP") {
         NotAudio("a WebP image")
     } else if at(0, b"RIFX") {
-        Convertible("a big-endian WAV file (RIFX)")
+        Convertible("a big-endian WAV file (RIFX)", None)
     } else if at(0, b"riff") && at(4, &[0x2e, 0x91, 0xcf, 0x11]) {
-        Convertible("a Wave64 file")
+        Convertible("a Wave64 file", None)
     } else if at(0, b"OggS") && has(b"OpusHead") {
-        Convertible("an Ogg Opus file")
+        Convertible("an Ogg Opus file", Some("ogg"))
     } else if at(0, b"OggS") && has(b"\x01vorbis") {
-        Convertible("an Ogg Vorbis file")
+        Convertible("an Ogg Vorbis file", Some("ogg"))
     } else if at(0, b"OggS") && has(b"\x7fFLAC") {
-        Convertible("FLAC in an Ogg container")
+        Convertible("FLAC in an Ogg container", Some("ogg"))
     } else if at(0, b"OggS") {
-        Convertible("an Ogg file")
+        Convertible("an Ogg file", Some("ogg"))
     } else if at(4, b"ftyp") {
-        Convertible("an MP4 or M4A file")
+        Convertible("an MP4 or M4A file", Some("m4a"))
     } else if at(0, &[0x1a, 0x45, 0xdf, 0xa3]) {
-        Convertible("a WebM or Matroska file")
+        Convertible("a WebM or Matroska file", Some("webm"))
     } else if at(0, b"FORM") && (at(8, b"AIFF") || at(8, b"AIFC")) {
-        Convertible("an AIFF file")
+        Convertible("an AIFF file", Some("aiff"))
     } else if at(0, b"caff") {
-        Convertible("an Apple CAF file")
+        Convertible("an Apple CAF file", None)
     } else if at(0, b".snd") {
-        Convertible("a Sun AU file")
+        Convertible("a Sun AU file", None)
     } else if at(0, b"NIST_1A") {
-        Convertible("an NIST SPHERE file")
+        Convertible("an NIST SPHERE file", None)
     } else if at(0, b"#!AMR") {
-        Convertible("an AMR file")
+        Convertible("an AMR file", Some("amr"))
     } else if at(0, b"wvpk") {
-        Convertible("a WavPack file")
+        Convertible("a WavPack file", None)
     } else if at(0, b"MAC ") {
-        Convertible("a Monkey's Audio file")
+        Convertible("a Monkey's Audio file", None)
     } else if at(0, &[0x30, 0x26, 0xb2, 0x75]) {
-        Convertible("a Windows Media file")
+        Convertible("a Windows Media file", None)
     } else if two(0xf6, 0xf0) {
-        Convertible("an AAC (ADTS) file")
+        Convertible("an AAC (ADTS) file", Some("aac"))
     } else if two(0xe0, 0xe0) {
-        Convertible("an MP3 file")
+        Convertible("an MP3 file", Some("mp3"))
     } else if at(0, &[0x1f, 0x8b]) {
         NotAudio("a gzip archive")
     } else if at(0, b"PK\x03\x04") {

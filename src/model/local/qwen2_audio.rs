@@ -321,7 +321,8 @@ impl Qwen2Audio {
             return Err("max_new_tokens is 0; a response needs at least one token".to_owned());
         }
         let text = self.prompt_text(&request.prompt)?;
-        let clips: Vec<&LogMel> = request.audio.iter().map(|audio| &*audio.features).collect();
+        let clips: Option<Vec<&LogMel>> = request.audio.iter().map(PreparedAudio::features).collect();
+        let clips = clips.ok_or("a clip came as a file, and the local model takes features")?;
         let expanded = self.expand(&text, &clips)?;
         let vocabulary = self.config.text.vocab_size;
         let sampler =
@@ -359,15 +360,18 @@ impl Qwen2Audio {
         let mut found: Vec<Option<Tensor>> =
             clips.iter().map(|clip| self.remembered.get(clip.digest)).collect();
         let missing: Vec<usize> = (0..clips.len()).filter(|&index| found[index].is_none()).collect();
+        let Some(features) = clips.iter().map(|clip| clip.features()).collect::<Option<Vec<&LogMel>>>()
+        else {
+            candle_core::bail!("a clip came as a file, and the local model takes features");
+        };
         let mut start = 0;
         while start < missing.len() {
             let (mut end, mut positions) = (start, 0);
             while end < missing.len() && (end == start || positions < MOST_POSITIONS) {
-                positions += super::audio_encoder::positions(clips[missing[end]].features.valid_frames);
+                positions += super::audio_encoder::positions(features[missing[end]].valid_frames);
                 end += 1;
             }
-            let batch: Vec<&LogMel> =
-                missing[start..end].iter().map(|&index| &*clips[index].features).collect();
+            let batch: Vec<&LogMel> = missing[start..end].iter().map(|&index| features[index]).collect();
             let encoded = self.encoder.encode(&batch)?;
             for (&index, encoded) in missing[start..end].iter().zip(&encoded) {
                 let projected = self.projector.forward(encoded)?;

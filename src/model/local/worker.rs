@@ -270,5 +270,6 @@ fn answer_of(expanded: &Expanded, generated: Generated) -> Answer {
         seconds: 0.0,
         attempts: 1,
         error: None,
+        media_bytes: None,
     }
 }

@@ -1,0 +1,327 @@
+//! What the schema cannot say of `[model]`: which keys belong to which kinds, addresses, and that no secret
+//! stands in the file.
+
+use super::super::resolve::{DEFAULT_CONCURRENCY, public_address};
+use super::super::resolved::ModelKind;
+use super::super::schema;
+use super::super::secret::{Template, holds_secrets, is_variable};
+use super::super::tree::{Node, Value};
+use super::{Walk, about, example};
+
+use ModelKind::{Anthropic, Azure, Gemini, Local, OpenAi, Transcription};
+
+const CHAT: &[ModelKind] = &[OpenAi, Azure];
+const ENDPOINTS: &[ModelKind] = &[OpenAi, Azure, Gemini, Anthropic, Transcription];
+
+/// A key that some kinds have: its sections below `[model]`, its name, those kinds, and what they are called.
+type Belongs = (&'static [&'static str], &'static str, &'static [ModelKind], &'static str);
+
+const BELONGS: [Belongs; 25] = [
+    (&[], "architecture", &[Local], "local models"),
+    (&[], "weights", &[Local], "local models"),
+    (&[], "device", &[Local], "local models"),
+    (&[], "dtype", &[Local], "local models"),
+    (&[], "batch_size", &[Local], "local models"),
+    (&[], "model", ENDPOINTS, "endpoints"),
+    (&[], "base_url", ENDPOINTS, "endpoints"),
+    (&[], "base_urls", ENDPOINTS, "endpoints"),
+    (&[], "api_key_env", ENDPOINTS, "endpoints"),
+    (&[], "api_version", &[Azure, Gemini, Anthropic], "`azure`, `gemini` and `anthropic`"),
+    (&[], "revision", ENDPOINTS, "endpoints"),
+    (&[], "endpoint", ENDPOINTS, "endpoints"),
+    (&[], "transcription", &[Transcription], "`transcription`"),
+    (&[], "flow", ENDPOINTS, "endpoints"),
+    (&[], "price", ENDPOINTS, "endpoints"),
+    (&["audio"], "transcode", ENDPOINTS, "endpoints"),
+    (&["audio"], "rate", ENDPOINTS, "endpoints"),
+    (&["audio"], "form", CHAT, "`openai` and `azure`"),
+    (&["audio"], "formats", ENDPOINTS, "endpoints"),
+    (&["audio"], "max_bytes", ENDPOINTS, "endpoints"),
+    (&["endpoint"], "max_tokens_field", CHAT, "`openai` and `azure`"),
+    (&["endpoint"], "stream", CHAT, "`openai` and `azure`"),
+    (&["endpoint"], "completions", CHAT, "`openai` and `azure`"),
+    (&["endpoint"], "image_detail", CHAT, "`openai` and `azure`"),
+    (&["endpoint"], "system_role", &[OpenAi, Azure, Gemini, Anthropic], "chat models"),
+];
+
+/// Names of formats that sniffing gives, or that a server may take.
+const FORMATS: [&str; 12] =
+    ["wav", "mp3", "flac", "ogg", "opus", "aac", "aiff", "mp4", "m4a", "webm", "amr", "wma"];
+
+/// Fields of a body that the request is made of, and where they are set.
+const RESERVED: [&str; 6] = ["model", "messages", "contents", "prompt", "stream", "file"];
+
+impl Walk<'_> {
+    pub(super) fn model(&mut self, model: &Node) {
+        let typed = model.key("kind").and_then(Node::as_str);
+        let Some(kind) = ModelKind::ALL.into_iter().find(|kind| Some(kind.as_str()) == typed) else { return };
+        for (sections, key, kinds, owner) in BELONGS {
+            let section = sections.iter().try_fold(model, |node, section| node.key(section));
+            let Some(node) = section.and_then(|section| section.key(key)) else { continue };
+            // What its section was refused for is not said again of the key.
+            let refused = sections.first().is_some_and(|_| kind == Local) && sections == ["endpoint"];
+            if !kinds.contains(&kind) && !refused {
+                self.foreign(key, node, kind, owner);
+            }
+        }
+        if kind == Local {
+            self.needed(model, &["architecture", "weights"]);
+            return;
+        }
+        self.needed(model, &["model"]);
+        self.addresses(model, kind);
+        self.key_variable(model);
+        if let Some(audio) = model.key("audio") {
+            self.endpoint_audio(audio);
+        }
+        if let Some(wire) = model.key("endpoint") {
+            self.path(wire.key("ca_bundle"));
+            self.wire(wire);
+        }
+        if let Some(flow) = model.key("flow") {
+            self.flow(flow);
+        }
+        if let Some(price) = model.key("price") {
+            let paid = |key: &str| price.key(key).and_then(Node::as_f64).is_some_and(|price| price > 0.0);
+            if let Some(node) = price.key("max_cost")
+                && !paid("input_per_million")
+                && !paid("output_per_million")
+            {
+                self.value_problem(
+                    node,
+                    "`max_cost` needs prices to count with",
+                    "add input_per_million and output_per_million, in the same currency",
+                );
+            }
+        }
+    }
+
+    fn foreign(&mut self, key: &str, node: &Node, kind: ModelKind, owner: &str) {
+        let help = match (key, kind) {
+            ("batch_size", _) => {
+                "requests to an endpoint go out one by one: set concurrency under [model.flow]".to_owned()
+            }
+            ("dtype" | "device" | "weights" | "architecture", _) => {
+                "the server has settled it: leave the key out, or set kind = \"local\"".to_owned()
+            }
+            (_, Local) => {
+                "leave it out, or name the kind of the endpoint: openai, azure, gemini, anthropic or \
+                           transcription"
+                    .to_owned()
+            }
+            _ => "leave it out".to_owned(),
+        };
+        let message = format!("`{key}` belongs to {owner}; this model is `{}`", kind.as_str());
+        let place = self.locator.header(node);
+        self.problems.push(super::Problem::new(place, message).help(help));
+    }
+
+    /// Keys that the kind cannot do without.
+    fn needed(&mut self, model: &Node, keys: &[&str]) {
+        let Some(section) = schema::key(schema::root(), "model") else { return };
+        for key in keys.iter().filter(|key| model.key(key).is_none()) {
+            let Some(wanted) = schema::key(section, key) else { continue };
+            let place = self.locator.header(model);
+            let problem = super::Problem::new(place, format!("the key `{key}` is missing in [model]"));
+            self.problems.push(problem.help(format!("add {}: {}", example(key, wanted), about(wanted))));
+        }
+    }
+
+    fn addresses(&mut self, model: &Node, kind: ModelKind) {
+        match (model.key("base_url"), model.key("base_urls")) {
+            (Some(_), Some(several)) => {
+                let place = self.locator.header(several);
+                self.problems.push(
+                    super::Problem::new(place, "`base_url` and `base_urls` are both here")
+                        .help("keep one: base_url for one server, base_urls for several of the same model"),
+                );
+            }
+            (None, None) if public_address(kind).is_none() => {
+                let place = self.locator.header(model);
+                self.problems.push(
+                    super::Problem::new(place, "the key `base_url` is missing in [model]").help(
+                        "add the address of your resource: base_url = \"https://NAME.openai.azure.com\"",
+                    ),
+                );
+            }
+            (one, several) => {
+                let several = several.map(Node::items).unwrap_or_default();
+                for node in one.into_iter().chain(several) {
+                    self.address("base_url", node);
+                }
+            }
+        }
+    }
+
+    /// An address that can be asked and holds no secrets.
+    fn address(&mut self, key: &str, node: &Node) {
+        let Some(text) = node.as_str().filter(|text| !text.is_empty()) else { return };
+        let Some(rest) = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://")) else {
+            return self.value_problem(
+                node,
+                format!("`{key}` must begin with http:// or https://"),
+                "for example base_url = \"http://localhost:8000/v1\"",
+            );
+        };
+        let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        if host.contains('@') {
+            self.value_problem(
+                node,
+                format!("`{key}` holds credentials, and it is stored with the run"),
+                "put the key into an environment variable and name that: api_key_env = \"MY_KEY\"",
+            );
+        } else if rest.contains(['?', '#']) {
+            self.value_problem(
+                node,
+                format!("`{key}` holds a query"),
+                "leave it out; a version goes into api_version, a key into the variable of api_key_env",
+            );
+        } else if host.is_empty() || host.contains(char::is_whitespace) {
+            self.value_problem(
+                node,
+                format!("`{key}` names no server"),
+                "for example base_url = \"http://localhost:8000/v1\"",
+            );
+        }
+    }
+
+    fn key_variable(&mut self, model: &Node) {
+        let Some(node) = model.key("api_key_env") else { return };
+        let Some(name) = node.as_str().filter(|name| !name.is_empty()) else { return };
+        if !is_variable(name) {
+            self.value_problem(
+                node,
+                "`api_key_env` takes the name of an environment variable, not the key itself",
+                "export the key, MY_KEY=…, and write api_key_env = \"MY_KEY\"",
+            );
+        }
+    }
+
+    fn endpoint_audio(&mut self, audio: &Node) {
+        let transcode = audio.key("transcode").and_then(Node::as_str).unwrap_or("never");
+        if let Some(node) = audio.key("window")
+            && let Some(window @ ("first" | "last")) = node.as_str()
+            && transcode == "never"
+        {
+            self.value_problem(
+                node,
+                format!("to send the {window} seconds of a clip it has to be written anew"),
+                "allow it with transcode = \"wav\", or take window = \"whole\"",
+            );
+        }
+        let formats = audio.key("formats").map(Node::items).unwrap_or_default();
+        for node in formats {
+            if let Some(text) = node.as_str().filter(|text| !text.is_empty() && !FORMATS.contains(text)) {
+                let problem = self.unknown_value("format", node, text, &FORMATS);
+                self.problems.push(problem);
+            }
+        }
+        if let Some(node) = audio.key("formats")
+            && transcode == "wav"
+            && !formats.is_empty()
+            && !formats.iter().any(|format| format.as_str() == Some("wav"))
+        {
+            self.value_problem(
+                node,
+                "clips are transcoded to wav, which is not among the formats that the endpoint takes",
+                "add \"wav\" to formats, or set transcode = \"never\"",
+            );
+        }
+    }
+
+    fn wire(&mut self, wire: &Node) {
+        if let Some(node) = wire.key("extra_body") {
+            for field in RESERVED {
+                if let Some(field_node) = node.key(field) {
+                    let place = self.locator.header(field_node);
+                    self.problems.push(
+                        super::Problem::new(place, format!("`extra_body` must not set `{field}`"))
+                            .help("the request itself does; use the keys of [model] and [model.endpoint]"),
+                    );
+                }
+            }
+            self.json("extra_body", node);
+        }
+        if let Some(node) = wire.key("headers")
+            && let Value::Table(headers) = &node.value
+        {
+            for (name, value) in headers {
+                let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+                if name.is_empty() || !name.chars().all(token) {
+                    let place = self.locator.header(value);
+                    self.problems.push(
+                        super::Problem::new(place, format!("`{name}` cannot be the name of a header"))
+                            .help("use letters, digits and `-`"),
+                    );
+                }
+                self.template(name, value, holds_secrets(name));
+            }
+        }
+        if let Some(node) = wire.key("proxy")
+            && let Some(text) = node.as_str().filter(|text| !text.is_empty())
+        {
+            let credentials = text.split("://").nth(1).is_some_and(|rest| rest.contains('@'));
+            self.template("proxy", node, credentials);
+        }
+    }
+
+    /// A text with `$NAME` in it; one that is a secret must have such a place.
+    fn template(&mut self, key: &str, node: &Node, secret: bool) {
+        let Some(text) = node.as_str() else { return };
+        match Template::parse(text) {
+            Err(reason) => self.value_problem(
+                node,
+                format!("`{key}`: {reason}"),
+                "write $NAME for an environment variable, and $$ for a dollar",
+            ),
+            Ok(template) if secret && template.variables().next().is_none() => self.value_problem(
+                node,
+                format!("`{key}` holds a secret, and what is in the file is stored with the run"),
+                "put the secret into an environment variable and write its name: $MY_SECRET",
+            ),
+            Ok(_) => {}
+        }
+    }
+
+    /// Values that JSON can hold.
+    fn json(&mut self, key: &str, node: &Node) {
+        match &node.value {
+            Value::Datetime => {
+                self.value_problem(node, format!("`{key}`: JSON has no dates"), "write it as text in quotes")
+            }
+            Value::Float(number) if !number.is_finite() => {
+                self.value_problem(node, format!("`{key}`: JSON has finite numbers only"), "leave it out")
+            }
+            Value::Integer(None) => {
+                self.value_problem(node, format!("`{key}`: this number is too large"), "use at most 64 bits");
+            }
+            Value::Array(items) => items.iter().for_each(|item| self.json(key, item)),
+            Value::Table(table) => table.values().for_each(|item| self.json(key, item)),
+            Value::String(_) | Value::Integer(_) | Value::Float(_) | Value::Boolean(_) => {}
+        }
+    }
+
+    fn flow(&mut self, flow: &Node) {
+        let number = |key: &str| flow.key(key).and_then(Node::as_f64);
+        if let Some(node) = flow.key("min_concurrency")
+            && let Some(least) = number("min_concurrency")
+            && least > number("concurrency").unwrap_or(DEFAULT_CONCURRENCY as f64)
+        {
+            self.value_problem(
+                node,
+                "`min_concurrency` is above `concurrency`",
+                "lower it, or raise concurrency",
+            );
+        }
+        if let Some(node) = flow.key("deadline_seconds")
+            && let (Some(deadline), Some(timeout)) = (number("deadline_seconds"), number("timeout_seconds"))
+            && deadline < timeout
+        {
+            self.value_problem(
+                node,
+                "`deadline_seconds` is below `timeout_seconds`, so no attempt would have its time",
+                "a deadline holds all attempts of a request: raise it, or lower timeout_seconds",
+            );
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! What an image is, by its first bytes. Images go on the wire as they are; nothing is decoded.
+
+/// The name of an image's format, or a sentence on what the file is instead.
+pub(super) fn format(bytes: &[u8]) -> Result<&'static str, String> {
+    let at = |place: usize, magic: &[u8]| bytes.get(place..).is_some_and(|rest| rest.starts_with(magic));
+    let brand = |names: &[&[u8; 4]]| at(4, b"ftyp") && names.iter().any(|name| at(8, *name));
+    if at(0, b"\x89PNG\r\n\x1a\n") {
+        return Ok("png");
+    }
+    if at(0, &[0xff, 0xd8, 0xff]) {
+        return Ok("jpeg");
+    }
+    if at(0, b"RIFF") && at(8, b"WEBP") {
+        return Ok("webp");
+    }
+    if at(0, b"GIF87a") || at(0, b"GIF89a") {
+        return Ok("gif");
+    }
+    let text = || bytes.get(..512).unwrap_or(bytes).trim_ascii_start().to_ascii_lowercase();
+    let other = if bytes.is_empty() {
+        return Err("is empty (0 bytes): fetch or copy it again".to_owned());
+    } else if at(0, b"version https://git-lfs") {
+        return Err(
+            "is a Git LFS pointer, not the file itself: run `git lfs pull` in its repository".to_owned()
+        );
+    } else if [&b"<!doctype html"[..], b"<html", b"<head"].iter().any(|start| text().starts_with(start)) {
+        return Err(
+            "is a web page (HTML), not an image: its download failed or needs a login; fetch it again"
+                .to_owned(),
+        );
+    } else if text().starts_with(b"<svg") || (text().starts_with(b"<?xml") && find(&text(), b"<svg")) {
+        "an SVG drawing"
+    } else if at(0, b"BM") {
+        "a BMP image"
+    } else if at(0, b"II*\0") || at(0, b"MM\0*") {
+        "a TIFF image"
+    } else if brand(&[b"avif", b"avis"]) {
+        "an AVIF image"
+    } else if brand(&[b"heic", b"heix", b"hevc", b"mif1", b"heif"]) {
+        "a HEIF image"
+    } else if at(0, b"\0\0\x01\0") {
+        "a Windows icon"
+    } else if at(0, b"8BPS") {
+        "a Photoshop file"
+    } else if at(0, b"%PDF") {
+        "a PDF document"
+    } else if at(0, b"\xff\x0a") || at(0, b"\0\0\0\x0cJXL ") {
+        "a JPEG XL image"
+    } else {
+        let bytes: Vec<String> = bytes.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        return Err(format!(
+            "is no image that is known: it begins with the bytes {}; expected PNG, JPEG, WebP or GIF",
+            bytes.join(" ")
+        ));
+    };
+    Err(format!("is {other}, and only PNG, JPEG, WebP and GIF are sent: convert it"))
+}
+
+fn find(text: &[u8], what: &[u8]) -> bool {
+    text.windows(what.len()).any(|window| window == what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images_are_known_by_their_content() {
+        let check = |bytes: &[u8], expected: Result<&str, &str>| match (format(bytes), expected) {
+            (Ok(found), Ok(expected)) => assert_eq!(found, expected),
+            (Err(found), Err(expected)) => assert!(found.contains(expected), "{found}"),
+            (found, expected) => panic!("{found:?} instead of {expected:?}"),
+        };
+        check(b"\x89PNG\r\n\x1a\n\0\0", Ok("png"));
+        check(b"\xff\xd8\xff\xe0\0\x10JFIF", Ok("jpeg"));
+        check(b"RIFF\x10\0\0\0WEBPVP8 ", Ok("webp"));
+        check(b"GIF89a", Ok("gif"));
+        check(b"BM\x10", Err("is a BMP image, and only PNG, JPEG, WebP and GIF are sent"));
+        check(b"\0\0\0\x1cftypavif", Err("an AVIF image"));
+        check(b"<?xml version=\"1.0\"?><svg>", Err("an SVG drawing"));
+        check(b" <!DOCTYPE html>", Err("is a web page"));
+        check(b"", Err("is empty"));
+        check(b"RIFF\x10\0\0\0WAVE", Err("begins with the bytes 52 49 46 46"));
+        check(b"\x89PN", Err("is no image that is known"));
+    }
+}

@@ -1,0 +1,173 @@
+//! Tests of the preparation of clips and images for endpoints.
+
+use super::*;
+
+fn limits(formats: &[&str], max_seconds: f64) -> MediaLimits {
+    let formats = formats.iter().map(|&name| name.to_owned()).collect();
+    MediaLimits { audio: AudioNeed::File { formats, max_bytes: 100_000 }, max_seconds, images: true }
+}
+
+struct Case {
+    dir: tempfile::TempDir,
+}
+
+impl Case {
+    fn new() -> Self {
+        Self { dir: tempfile::tempdir().unwrap() }
+    }
+
+    fn put(&self, name: &str, bytes: &[u8]) -> PathBuf {
+        let path = self.dir.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    /// A ramp of 8 kHz stereo.
+    fn wav(&self, name: &str, frames: u32) -> PathBuf {
+        let path = self.dir.path().join(name);
+        let spec = hound::WavSpec {
+            channels: 2,
+            sample_rate: 8000,
+            bits_per_sample: 16,
+            sample_format: hound::SampleFormat::Int,
+        };
+        let mut writer = hound::WavWriter::create(&path, spec).unwrap();
+        for frame in 0..frames {
+            writer.write_sample((frame % 1000) as i16).unwrap();
+            writer.write_sample((frame % 1000) as i16).unwrap();
+        }
+        writer.finalize().unwrap();
+        path
+    }
+}
+
+fn ask(
+    limits: &MediaLimits,
+    transcode: Transcode,
+    path: &Path,
+    window: Window,
+) -> Result<Arc<Ready>, String> {
+    let preparer = Preparer::new(limits, transcode).unwrap();
+    let audio = AudioRef { name: String::new(), window };
+    preparer.audio(path, &audio).map_err(|error| error.to_string())
+}
+
+fn sent(ready: &Ready) -> &AudioFile {
+    match &ready.audio.content {
+        AudioContent::File(file) => file,
+        AudioContent::Features(_) => panic!("features"),
+    }
+}
+
+#[test]
+fn a_format_that_is_taken_goes_untouched() {
+    let case = Case::new();
+    let path = case.wav("a.flac", 8000);
+    let bytes = std::fs::read(&path).unwrap();
+    let ready =
+        ask(&limits(&["wav"], 30.0), Transcode::Wav { rate: Some(16_000) }, &path, Window::Whole).unwrap();
+    assert_eq!(sent(&ready).bytes, bytes);
+    assert_eq!((sent(&ready).format.as_str(), sent(&ready).seconds), ("wav", 1.0));
+    assert_eq!(ready.audio.digest, Digest::of(&bytes));
+    assert_eq!((ready.record.source.channels, ready.record.source.frames), (2, 8000));
+    assert!(ready.record.steps.is_empty());
+    // A window that holds the whole clip changes nothing.
+    let again = ask(&limits(&["wav"], 1.0), Transcode::Never, &path, Window::Last).unwrap();
+    assert_eq!(sent(&again).bytes, bytes);
+    // Formats that are not decoded go too, of unknown length.
+    let m4a = case.put("b", b"\0\0\0\x20ftypM4A ................");
+    let ready = ask(&limits(&["mp4"], 1.0), Transcode::Never, &m4a, Window::Whole).unwrap();
+    assert_eq!((sent(&ready).format.as_str(), sent(&ready).seconds), ("mp4", 0.0));
+    assert_eq!((ready.record.source.format.as_str(), ready.record.source.rate), ("m4a", 0));
+    for (bytes, format) in [
+        (&b"ID3\x04\0\0\0\0\0\x02ab\xff\xfb"[..], "mp3"),
+        (b"\xff\xfb\x90\x64", "mp3"),
+        (b"OggS\0\x02OpusHead", "ogg"),
+        (b"\x1a\x45\xdf\xa3", "webm"),
+    ] {
+        let path = case.put("c.wav", bytes);
+        let ready = ask(&limits(&[format], 1.0), Transcode::Never, &path, Window::Whole).unwrap();
+        assert_eq!((sent(&ready).format.as_str(), &sent(&ready).bytes[..]), (format, bytes));
+    }
+}
+
+#[test]
+fn what_is_not_taken_is_made_a_wav_where_that_is_allowed() {
+    let case = Case::new();
+    let path = case.wav("a.wav", 16_000);
+    let wav = Transcode::Wav { rate: None };
+    let first = ask(&limits(&["wav"], 1.0), wav, &path, Window::First).unwrap();
+    assert_eq!(first.record.steps, ["downmix", "window:first", "encode:wav16"]);
+    assert_eq!((first.record.rate, first.record.samples, sent(&first).seconds), (8000, 8000, 1.0));
+    assert_eq!(first.audio.digest, Digest::of(&sent(&first).bytes));
+    let mut reader = hound::WavReader::new(std::io::Cursor::new(sent(&first).bytes.to_vec())).unwrap();
+    let expected: Vec<i16> = (0..8000).map(|frame| (frame % 1000) as i16).collect();
+    assert_eq!(reader.samples::<i16>().map(Result::unwrap).collect::<Vec<_>>(), expected);
+
+    let at_16k = Transcode::Wav { rate: Some(16_000) };
+    let last = ask(&limits(&["wav"], 0.5), at_16k, &path, Window::Last).unwrap();
+    assert_eq!(last.record.steps, ["downmix", "resample:soxr_hq", "window:last", "encode:wav16"]);
+    assert_eq!((last.record.rate, last.record.samples), (16_000, 8000));
+
+    // Too many bytes as it is, and few enough as mono.
+    let large = case.wav("large.wav", 30_000);
+    let small = ask(&limits(&["wav"], 30.0), wav, &large, Window::Whole).unwrap();
+    assert_eq!(small.record.steps, ["downmix", "encode:wav16"]);
+}
+
+#[test]
+fn what_cannot_go_is_refused_with_the_key_to_set() {
+    let case = Case::new();
+    let check = |formats: &[&str], seconds: f64, transcode, path: &Path, window, expected: &str| {
+        let error = ask(&limits(formats, seconds), transcode, path, window).unwrap_err();
+        assert!(error.starts_with(&path.display().to_string()) && error.contains(expected), "{error}");
+    };
+    let wav = case.wav("a.wav", 16_000);
+    let large = case.wav("large.wav", 60_000);
+    let mp3 = case.put("b.mp3", b"\xff\xfb\x90\x64");
+    let page = case.put("c.wav", b"<html>");
+    let (never, to_wav) = (Transcode::Never, Transcode::Wav { rate: None });
+    let whole = Window::Whole;
+    check(&["mp3"], 9.0, never, &wav, whole, "is wav, and the endpoint takes mp3: set `transcode = \"wav\"`");
+    check(&["mp3"], 9.0, to_wav, &wav, whole, "does not take WAV either");
+    check(&["wav"], 9.0, to_wav, &mp3, whole, "is mp3, and the endpoint takes wav, and only WAV and FLAC");
+    check(&["mp3"], 9.0, to_wav, &mp3, Window::First, "is to be cut to its first 9 s");
+    check(&["wav"], 1.0, never, &wav, Window::First, "which changes the file: set `transcode = \"wav\"`");
+    check(&["wav"], 1.0, to_wav, &wav, whole, "is 2.0 s long, the model takes 1.0 s: set `window");
+    check(
+        &["wav"],
+        9.0,
+        never,
+        &large,
+        whole,
+        "has 240044 bytes, and the endpoint takes 100000: set `transcode",
+    );
+    check(&["wav"], 9.0, to_wav, &large, whole, "has 120044 bytes as 16-bit WAV of 8000 Hz");
+    check(&["wav"], 9.0, to_wav, &page, whole, "is a web page (HTML)");
+    check(&["wav"], 9.0, to_wav, &case.dir.path().join("none"), whole, "cannot be read");
+    let cut = case.put("cut.wav", &std::fs::read(&wav).unwrap()[..1000]);
+    check(&["wav"], 9.0, never, &cut, whole, "is cut short");
+}
+
+#[test]
+fn a_clip_is_read_once_and_images_are_sniffed() {
+    let case = Case::new();
+    let preparer = Preparer::new(&limits(&["wav"], 9.0), Transcode::Never).unwrap();
+    let path = case.wav("a.wav", 100);
+    let audio = AudioRef { name: String::new(), window: Window::Whole };
+    assert!(preparer.hot_audio(&path, &audio).is_none());
+    let first = preparer.audio(&path, &audio).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    assert!(Arc::ptr_eq(&first, &preparer.audio(&path, &audio).unwrap()));
+    assert!(Arc::ptr_eq(&first, &preparer.hot_audio(&path, &audio).unwrap().unwrap()));
+
+    let png = case.put("x.jpg", b"\x89PNG\r\n\x1a\n....");
+    let ready = preparer.image(&png).unwrap();
+    assert_eq!((ready.sent().format.as_str(), ready.sent().bytes, ready.file.bytes), ("png", 12, 12));
+    assert_eq!(ready.image.digest, Digest::of(b"\x89PNG\r\n\x1a\n...."));
+    let tiff = case.put("x.tif", b"II*\0");
+    assert!(preparer.image(&tiff).unwrap_err().to_string().contains("is a TIFF image"));
+    let blind = MediaLimits { images: false, ..limits(&["wav"], 9.0) };
+    let blind = Preparer::new(&blind, Transcode::Never).unwrap();
+    assert!(matches!(blind.image(&png), Err(MediaError::NotSeen)));
+}

@@ -1,0 +1,161 @@
+//! What a user meets beside faults: cost limits, signals, deaf servers, images, clips that are not taken.
+
+use std::time::{Duration, Instant};
+
+use crate::common::Finished;
+use crate::loopback::{Loopback, Options, Piece, base64, right_answer};
+use crate::scene::Scene;
+
+#[test]
+fn clips_go_untouched_and_the_journal_says_what_was_sent() {
+    let server = Loopback::start(Options::of("--strict --takes input_audio")).unwrap();
+    let scene = Scene::new(40, &server.url(), "");
+    let done = scene.run(&[]).exits_with(0);
+    assert!(!done.stderr.contains("warning"), "{}", done.stderr);
+    scene.is_whole(40, "a plain run");
+    let counters = server.counters();
+    assert_eq!((counters.requests, counters.with_media), (40, 40));
+    for response in scene.place.responses() {
+        let media = &response["media"][0];
+        let file = std::fs::read(scene.place.path(media["name"].as_str().unwrap())).unwrap();
+        assert_eq!(media["sent"]["format"], "wav");
+        assert_eq!(media["sent"]["bytes"], file.len());
+        assert_eq!(media["digest"], blake3::hash(&file).to_hex().to_string());
+        assert_eq!(media["audio"]["steps"], serde_json::json!([]));
+        assert_eq!(response["media_bytes"], base64(&file).len());
+    }
+    let usage = &scene.place.scores()["benchmarks"][0]["usage"];
+    assert_eq!(usage["requests"], 40);
+    assert!(usage["prompt_tokens"].as_u64().unwrap() > 40 && usage["cost"].is_null());
+    // Nothing is left to do the second time.
+    scene.run(&[]).exits_with(0).says("40 of them answered");
+    assert_eq!(server.counters().requests, 40);
+}
+
+#[test]
+fn a_changed_clip_is_asked_about_again() {
+    let server = Loopback::start(Options::default()).unwrap();
+    let scene = Scene::new(40, &server.url(), "");
+    scene.run(&[]).exits_with(0);
+    std::fs::write(scene.place.path("clips/3.wav"), crate::scene::clip(77, 5000)).unwrap();
+    scene.run(&[]).exits_with(0).says("38 of them answered");
+    assert_eq!(server.counters().requests, 42);
+}
+
+#[test]
+fn a_cost_limit_stops_the_run_and_a_higher_one_goes_on() {
+    let server = Loopback::start(Options::of("--latency 5ms")).unwrap();
+    let scene = Scene::new(100, &server.url(), "concurrency = 4");
+    scene.run(&["--max-cost", "1"]).exits_with(2).says("--max-cost needs prices");
+    scene.place.edit(
+        "[generation]",
+        "[model.price]\ninput_per_million = 1000\noutput_per_million = 2000\n\n[generation]",
+    );
+    let stopped =
+        scene.run(&["--max-cost", "1"]).exits_with(1).says("stopped: the run has cost 1.").says("--max-cost");
+    assert_eq!(stopped.stdout, "", "no tables of half a run");
+    let before = scene.place.responses().len();
+    assert!((2..100).contains(&before), "{before}");
+    // What was spent counts: the same limit stops at once.
+    scene.run(&["--max-cost", "1"]).exits_with(1).says("stopped: the run has cost 1.");
+    assert_eq!(scene.place.responses().len(), before);
+    scene.run(&["--max-cost", "1000"]).exits_with(0);
+    scene.is_whole(100, "after the limit");
+    let usage = &scene.place.scores()["benchmarks"][0]["usage"];
+    let (input, output) = (
+        usage["prompt_tokens"].as_u64().unwrap() as f64,
+        usage["completion_tokens"].as_u64().unwrap() as f64,
+    );
+    let cost = usage["cost"].as_f64().unwrap();
+    assert!((cost - (input / 1e3 + output / 500.0)).abs() < 1e-9, "{cost}");
+    assert_eq!(server.counters().repeats, 0);
+}
+
+#[test]
+fn a_deaf_server_is_noticed_last_of_all() {
+    let server = Loopback::start(Options::of("--deaf")).unwrap();
+    let scene = Scene::new(40, &server.url(), "");
+    let done = scene.run(&[]).exits_with(0);
+    let last = done.stderr.lines().last().unwrap();
+    assert!(
+        last.starts_with("warning: manifest: the prompt tokens") && last.contains("did not arrive"),
+        "{last}"
+    );
+    assert!(done.stdout.contains("warning: the prompt tokens"), "{}", done.stdout);
+    let scores = scene.place.scores();
+    assert_eq!(scores["benchmarks"][0]["warnings"].as_array().unwrap().len(), 1);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_second_signal_drops_what_is_under_way() {
+    let server = Loopback::start(Options::of("--latency 120s")).unwrap();
+    let scene = Scene::new(40, &server.url(), "concurrency = 8");
+    let child = scene.place.start(&[]);
+    let begun = Instant::now();
+    let wait = |there: &dyn Fn() -> bool| {
+        while !there() {
+            assert!(begun.elapsed() < Duration::from_secs(30), "the run does not get on");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    wait(&|| server.counters().in_flight == 8);
+    for _ in 0..2 {
+        let pid = child.id().to_string();
+        assert!(std::process::Command::new("kill").args(["-s", "INT", &pid]).status().unwrap().success());
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    let ended: Finished = child.wait_with_output().unwrap().into();
+    ended.exits_with(130).says("is finished first").says("is dropped").says("give the same command again");
+    assert!(begun.elapsed() < Duration::from_secs(30));
+    let quick = Loopback::start(Options::default()).unwrap();
+    scene.turn_to(&quick);
+    scene.run(&[]).exits_with(0);
+    scene.is_whole(40, "after the signals");
+}
+
+#[test]
+fn images_go_too_and_bad_ones_are_named() {
+    let server = Loopback::start(Options::of("--strict")).unwrap();
+    let scene = Scene::new(1, &server.url(), "");
+    let png = b"\x89PNG\r\n\x1a\n and so on";
+    std::fs::write(scene.place.path("a.jpg"), png).unwrap();
+    std::fs::write(scene.place.path("b.bmp"), b"BM and so on").unwrap();
+    let wire = base64(png);
+    let right = right_answer(&[Piece::Media(wire.as_bytes()), Piece::Text("What is seen?")]);
+    let row = |id: &str, image: &str| {
+        let row =
+            serde_json::json!({"id": id, "image": image, "question": "What is seen?", "reference": right});
+        format!("{row}\n")
+    };
+    std::fs::write(scene.place.path("rows.jsonl"), row("good", "a.jpg") + &row("bad", "b.bmp")).unwrap();
+    scene.run(&[]).exits_with(1).says("b.bmp: is a BMP image");
+    let responses = scene.place.responses();
+    let good = responses.iter().find(|r| r["sample"] == "good").unwrap();
+    assert_eq!((good["outcome"].as_str(), good["text"].as_str()), (Some("ok"), Some(right.as_str())));
+    assert_eq!(good["media"][0]["sent"], serde_json::json!({"format": "png", "bytes": png.len()}));
+    let bad = responses.iter().find(|r| r["sample"] == "bad").unwrap();
+    assert_eq!(bad["outcome"], "media_error");
+    // Mended, it is asked; the good one is asked again once its file has changed.
+    std::fs::write(scene.place.path("b.bmp"), b"GIF89a and so on").unwrap();
+    scene.run(&[]).exits_with(0).says("1 of them answered");
+    std::fs::write(scene.place.path("a.jpg"), b"GIF89a another").unwrap();
+    scene.run(&[]).exits_with(0).says("1 of them answered");
+    assert_eq!(server.counters().requests, 3);
+}
+
+#[test]
+fn windows_are_cut_where_the_config_allows_it() {
+    let server = Loopback::start(Options::of("--strict")).unwrap();
+    let scene = Scene::new(20, &server.url(), "");
+    scene.place.edit("# audio", "window = \"first\"\nmax_seconds = 1\ntranscode = \"wav\"\nrate = 8000");
+    scene.run(&[]).exits_with(0);
+    for response in scene.place.responses() {
+        assert_eq!(response["outcome"], "ok");
+        let audio = &response["media"][0]["audio"];
+        let long = audio["source"]["frames"].as_u64().unwrap() > 16_000;
+        let steps = if long { vec!["resample:soxr_hq", "window:first", "encode:wav16"] } else { vec![] };
+        assert_eq!(audio["steps"], serde_json::json!(steps), "{response}");
+        assert_eq!(response["media"][0]["sent"]["bytes"] == 16_044, long, "{response}");
+    }
+}
