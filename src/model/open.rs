@@ -3,6 +3,7 @@
 use super::{MediaLimits, Model, ModelIdentity};
 use crate::config::secret::Secrets;
 use crate::config::{EndpointConfig, LocalConfig, ModelConfig};
+use crate::types::Generation;
 
 #[cfg(feature = "endpoint")]
 use super::endpoint::{EndpointError, EndpointModel};
@@ -92,6 +93,19 @@ impl std::fmt::Debug for Opened {
 }
 
 impl Opened {
+    /// Why it would refuse every request with these settings, if it would.
+    #[cfg_attr(
+        not(feature = "endpoint"),
+        expect(unused_variables, reason = "only endpoints refuse settings")
+    )]
+    pub fn refuses(&self, generation: &Generation) -> Option<String> {
+        #[cfg(feature = "endpoint")]
+        if let Some(endpoint) = self.endpoint() {
+            return endpoint.refuses(generation);
+        }
+        None
+    }
+
     /// The model where it is an endpoint, to be probed.
     #[cfg(feature = "endpoint")]
     pub fn endpoint(&self) -> Option<&EndpointModel> {
