@@ -72,10 +72,6 @@ pub struct Opened {
 }
 
 /// What is loaded.
-#[cfg_attr(
-    not(any(feature = "local", feature = "endpoint")),
-    expect(clippy::empty_enums, reason = "a build without models opens none")
-)]
 enum Inner {
     #[cfg(feature = "local")]
     Local(Box<Inspected>),
@@ -128,6 +124,10 @@ pub fn open(config: &ModelConfig, secrets: &Secrets) -> Result<Opened, ModelErro
 }
 
 /// Loads a model that was looked at.
+#[cfg_attr(
+    not(any(feature = "local", feature = "endpoint")),
+    expect(clippy::needless_pass_by_value, reason = "a build without models has none to load")
+)]
 pub fn load(opened: Opened) -> Result<Box<dyn Model>, ModelError> {
     match opened.inner {
         #[cfg(feature = "local")]
