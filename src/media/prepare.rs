@@ -215,7 +215,6 @@ fn bad<T>(path: &Path, made: Result<T, String>) -> Made<T> {
     made.map(Arc::new).map_err(|reason| MediaError::File { path: path.to_owned(), reason })
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
 fn sentence(error: impl Into<AudioError>) -> String {
     error.into().to_string()
 }
