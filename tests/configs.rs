@@ -30,6 +30,36 @@ fn every_configuration_loads_without_problems() {
     }
 }
 
+/// Every endpoint is complete without a request, and sends every setting that its configuration asks for.
+#[cfg(feature = "endpoint")]
+#[test]
+fn every_endpoint_opens_and_sends_all_settings() {
+    let mut kinds = std::collections::BTreeSet::new();
+    for file in files() {
+        let config = config::load(&file, &[]).unwrap().config;
+        if config.model.endpoint.is_none() {
+            continue;
+        }
+        let opened = harness::model::open(&config.model, &config::secret::Secrets::default());
+        let opened = opened.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        assert_eq!(opened.refuses(&config.generation), None, "{}", file.display());
+        assert_eq!(opened.identity.kind, config.model.kind.as_str());
+        kinds.insert(opened.identity.kind);
+    }
+    assert_eq!(kinds.into_iter().collect::<Vec<_>>(), ["anthropic", "azure", "gemini", "openai"]);
+}
+
+/// CCFQA's runs with this model, whoever runs it.
+#[test]
+fn qwen2audio_behind_a_server_has_the_settings_of_the_paper() {
+    let read = |name: &str| config::load(&root().join("configs").join(name), &[]).unwrap().config;
+    let (local, served) = (read("qwen2audio.toml"), read("qwen2audio-vllm.toml"));
+    assert_eq!(local.generation, served.generation);
+    assert_eq!(local.run.seed, served.run.seed);
+    assert_eq!(local.benchmarks, served.benchmarks);
+    assert_eq!(local.model.audio, served.model.audio);
+}
+
 /// What can run offline names only what is in the repository.
 #[test]
 fn the_files_of_the_demo_are_there() {

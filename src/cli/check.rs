@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use super::exit::{self, Failure};
-use super::{CheckArgs, open, print};
+use super::{CheckArgs, open, print, probe};
 use crate::config::RunConfig;
 use crate::media::audio::probe_file;
 use crate::model::{MediaLimits, ModelIdentity};
@@ -26,6 +26,7 @@ pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
 
     // Without its key an endpoint can still be looked at; it cannot be asked.
     let secrets = open::secrets(&loaded).map_err(|e| problems.push(e.message)).ok();
+    let keyed = secrets.is_some();
     let opened = open::model(&loaded, &secrets.unwrap_or_default());
     let opened = opened.map_err(|e| problems.push(e.message)).ok();
     if let Some(opened) = &opened {
@@ -61,7 +62,16 @@ pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
         }
         tracing::debug!(index, "section checked");
     }
-    if problems.is_empty() {
+    let mut probed = true;
+    if args.probe {
+        match opened.as_ref().filter(|_| keyed) {
+            Some(opened) => probed = probe::probe(&mut out, opened, &plan)?,
+            None => {
+                let _ = writeln!(out, "\nprobe\n  not asked: the problems with the model come first");
+            }
+        }
+    }
+    if problems.is_empty() && probed {
         let _ = writeln!(out, "\nall is well: harness run {}", config.path.display());
         print(&out)?;
         return Ok(exit::DONE);
@@ -70,10 +80,15 @@ pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
     for problem in &problems {
         eprintln!("{problem}");
     }
-    Err(Failure::new(
-        exit::USAGE,
-        format!("{} found; nothing was run", plural(problems.len() as u64, "problem")),
-    ))
+    let found = match problems.len() as u64 {
+        0 => String::new(),
+        n => format!("{} found; ", plural(n, "problem")),
+    };
+    if !probed {
+        let message = format!("{found}the endpoint does not do what the run needs: see the probe");
+        return Err(Failure::new(exit::MODEL, message));
+    }
+    Err(Failure::new(exit::USAGE, format!("{found}nothing was run")))
 }
 
 fn nobody(config: &RunConfig) -> ModelIdentity {

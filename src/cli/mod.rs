@@ -6,6 +6,7 @@ mod check;
 mod exit;
 mod list;
 mod open;
+mod probe;
 mod progress;
 mod report;
 mod run;
@@ -43,13 +44,14 @@ Exit codes:
   0    done
   1    done, but requests failed or rows were unreadable (0 with --allow-incomplete)
   2    the command line, the config or its data are wrong; nothing was asked
-  3    the model cannot be loaded
+  3    the model cannot be loaded, or `check --probe` found that it does not do what the run needs
   4    the run's folder cannot be used: locked, not writable, disk full, another format version
   130  stopped by Ctrl-C; 143 by SIGTERM; the same command goes on from there
 
 Environment:
   HARNESS_LOG   what to log to standard error, like `info` or `harness::run=debug`
-  NO_COLOR      no colours";
+  NO_COLOR      no colours
+  Keys of endpoints are read from the variables that the config names.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -120,6 +122,10 @@ fn cost(text: &str) -> Result<f64, String> {
 struct CheckArgs {
     #[command(flatten)]
     config: ConfigArgs,
+    /// Ask the endpoint as well: is it there, has it the model, does it take clips and images as configured. A
+    /// handful of tiny requests.
+    #[arg(long)]
+    probe: bool,
 }
 
 #[derive(Debug, Args)]

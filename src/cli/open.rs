@@ -96,10 +96,16 @@ pub(super) fn secrets(loaded: &Loaded) -> Result<Secrets, Failure> {
 
 /// Looks at the model without loading it.
 pub(super) fn model(loaded: &Loaded, secrets: &Secrets) -> Result<Opened, Failure> {
-    model::open(&loaded.config.model, secrets).map_err(|e| {
+    let opened = model::open(&loaded.config.model, secrets).map_err(|e| {
         let place = ["model".into(), e.key().into()];
         Failure::new(exit::MODEL, problem_at(loaded, &place, &e))
-    })
+    })?;
+    match opened.refuses(&loaded.config.generation) {
+        Some(sentence) => {
+            Err(Failure::new(exit::USAGE, problem_at(loaded, &["generation".into()], &sentence)))
+        }
+        None => Ok(opened),
+    }
 }
 
 fn read_prompts(file: &Path) -> Result<PromptSet, String> {

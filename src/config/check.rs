@@ -13,6 +13,7 @@ use super::problem::{Problem, nearest};
 use super::raw::ARCHITECTURES;
 use super::resolved::{LimitBy, RunConfig};
 use super::schema;
+use super::secret::holds_secrets;
 use super::tree::{Locator, Node, Step, Value};
 
 /// Everything that is wrong with a tree, in the order of the text.
@@ -99,6 +100,13 @@ impl Walk<'_> {
             message = format!("{message}; it is a key of {home}");
         }
         let help = format!("known {}: {}", if top { "sections" } else { "keys" }, known.join(", "));
+        if section.path.starts_with("model") && holds_secrets(key) {
+            let message =
+                format!("unknown key `{key}`{place}: a key of an endpoint does not stand in the file");
+            let help = "put it into an environment variable and name that: api_key_env = \"MY_KEY\"";
+            self.problems.push(Problem::new(self.locator.header(node), message).help(help));
+            return;
+        }
         self.problems.push(Problem::new(self.locator.header(node), message).help(help));
     }
 

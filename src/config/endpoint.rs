@@ -34,7 +34,7 @@ impl Transcode {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AudioForm {
-    /// `input_audio` with bare base64: OpenAI, vLLM, SGLang, llama.cpp.
+    /// `input_audio` with bare base64: OpenAI, vLLM, `SGLang`, llama.cpp.
     #[default]
     InputAudio,
     /// `audio_url` with a data URL: vLLM, for formats other than wav and mp3.

@@ -3,6 +3,7 @@
 use super::{MediaLimits, Model, ModelIdentity};
 use crate::config::secret::Secrets;
 use crate::config::{EndpointConfig, LocalConfig, ModelConfig};
+use crate::types::Generation;
 
 #[cfg(feature = "endpoint")]
 use super::endpoint::{EndpointError, EndpointModel};
@@ -71,10 +72,6 @@ pub struct Opened {
 }
 
 /// What is loaded.
-#[cfg_attr(
-    not(any(feature = "local", feature = "endpoint")),
-    expect(clippy::empty_enums, reason = "a build without models opens none")
-)]
 enum Inner {
     #[cfg(feature = "local")]
     Local(Box<Inspected>),
@@ -92,6 +89,19 @@ impl std::fmt::Debug for Opened {
 }
 
 impl Opened {
+    /// Why it would refuse every request with these settings, if it would.
+    #[cfg_attr(
+        not(feature = "endpoint"),
+        expect(unused_variables, reason = "only endpoints refuse settings")
+    )]
+    pub fn refuses(&self, generation: &Generation) -> Option<String> {
+        #[cfg(feature = "endpoint")]
+        if let Some(endpoint) = self.endpoint() {
+            return endpoint.refuses(generation);
+        }
+        None
+    }
+
     /// The model where it is an endpoint, to be probed.
     #[cfg(feature = "endpoint")]
     pub fn endpoint(&self) -> Option<&EndpointModel> {
@@ -114,6 +124,10 @@ pub fn open(config: &ModelConfig, secrets: &Secrets) -> Result<Opened, ModelErro
 }
 
 /// Loads a model that was looked at.
+#[cfg_attr(
+    not(any(feature = "local", feature = "endpoint")),
+    expect(clippy::needless_pass_by_value, reason = "a build without models has none to load")
+)]
 pub fn load(opened: Opened) -> Result<Box<dyn Model>, ModelError> {
     match opened.inner {
         #[cfg(feature = "local")]

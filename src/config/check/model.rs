@@ -287,10 +287,10 @@ impl Walk<'_> {
     fn json(&mut self, key: &str, node: &Node) {
         match &node.value {
             Value::Datetime => {
-                self.value_problem(node, format!("`{key}`: JSON has no dates"), "write it as text in quotes")
+                self.value_problem(node, format!("`{key}`: JSON has no dates"), "write it as text in quotes");
             }
             Value::Float(number) if !number.is_finite() => {
-                self.value_problem(node, format!("`{key}`: JSON has finite numbers only"), "leave it out")
+                self.value_problem(node, format!("`{key}`: JSON has finite numbers only"), "leave it out");
             }
             Value::Integer(None) => {
                 self.value_problem(node, format!("`{key}`: this number is too large"), "use at most 64 bits");

@@ -229,8 +229,8 @@ pub(super) fn image_type(format: &str) -> String {
 pub(super) fn check_unsent(spec: &EndpointSpec, generation: &Generation) -> Result<(), Refusal> {
     let refuse = |name: &str, value: String| {
         Err(Refusal::Request(format!(
-            "the setting {name} = {value} is not sent to this endpoint; add \"{name}\" to what is sent, or turn \
-             it off"
+            "the setting {name} = {value} is not sent to this endpoint; add \"{name}\" to `send` under \
+             [model.endpoint], or turn it off"
         )))
     };
     if !spec.send.top_k && generation.top_k != 0 {
@@ -461,7 +461,7 @@ mod tests {
         request.generation.top_k = 20;
         assert_eq!(
             request_refused(&request, &spec),
-            "the setting top_k = 20 is not sent to this endpoint; add \"top_k\" to what is sent, or turn it off"
+            "the setting top_k = 20 is not sent to this endpoint; add \"top_k\" to `send` under [model.endpoint], or turn it off"
         );
         request.generation.top_k = 0;
         request.generation.repetition_penalty = 1.1;

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::body::Body;
 use super::client::{Broken, Transport};
-use super::dialect::Refusal;
+use super::dialect::{Refusal, check_unsent};
 use super::flow::{Flow, GivenUp, Permit, Rules, Signal};
 use super::reply::{Cause, Classified, Heard};
 use super::retry::Backoff;
@@ -18,7 +18,7 @@ use super::spec::EndpointSpec;
 use super::spec_check::{self, EndpointError};
 use super::stats::EndpointStats;
 use crate::model::{Answer, AudioNeed, MediaLimits, Model, ModelIdentity, Prepared};
-use crate::types::{Outcome, Prompt, Usage};
+use crate::types::{Generation, Outcome, Prompt, Usage};
 
 /// A model behind one or several servers.
 #[derive(Debug)]
@@ -67,6 +67,14 @@ impl EndpointModel {
     /// What it was made from.
     pub fn spec(&self) -> &EndpointSpec {
         &self.spec
+    }
+
+    /// Why no request with these settings would be sent, if so: a setting is asked for that is not sent.
+    pub fn refuses(&self, generation: &Generation) -> Option<String> {
+        match check_unsent(&self.spec, generation) {
+            Ok(()) => None,
+            Err(Refusal::Media(sentence) | Refusal::Request(sentence)) => Some(sentence),
+        }
     }
 
     /// How it stands: for progress lines, cost limits and alarms.

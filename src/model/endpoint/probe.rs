@@ -184,7 +184,7 @@ impl EndpointModel {
                             form.as_str()
                         );
                         return finding(Verdict::Bad, text)
-                            .advice(format!("set audio_form = \"{}\"", form.as_str()));
+                            .advice(format!("set form = \"{}\" under [model.audio]", form.as_str()));
                     }
                 }
             }

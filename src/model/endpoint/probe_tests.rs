@@ -69,7 +69,7 @@ async fn the_form_that_is_taken_is_found() {
         "the server refuses clips as input_audio and takes them as audio_url: the server refuses the request \
          (400): no input_audio here"
     );
-    assert_eq!(found.advice.unwrap(), "set audio_form = \"audio_url\"");
+    assert_eq!(found.advice.unwrap(), "set form = \"audio_url\" under [model.audio]");
 }
 
 #[tokio::test]

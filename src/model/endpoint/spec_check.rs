@@ -117,10 +117,12 @@ fn address(text: &str) -> Result<Url, EndpointError> {
         return wrong("it is no HTTP address");
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return wrong("it holds credentials, which belong into the key or into extra_headers");
+        return wrong("it holds credentials, which belong into the variable of api_key_env or into headers");
     }
     if url.query().is_some() || url.fragment().is_some() {
-        return wrong("it holds a query, which belongs into api_version, the key or extra_headers");
+        return wrong(
+            "it holds a query, which belongs into api_version, the variable of api_key_env or headers",
+        );
     }
     Ok(url)
 }
