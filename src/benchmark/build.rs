@@ -222,7 +222,7 @@ pub(super) mod tests {
     use crate::types::Profile;
 
     /// A section with defaults.
-    pub(in crate::benchmark) fn section(name: &str) -> BenchmarkConfig {
+    pub(crate) fn section(name: &str) -> BenchmarkConfig {
         BenchmarkConfig {
             label: name.to_owned(),
             name: name.to_owned(),

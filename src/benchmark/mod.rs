@@ -16,6 +16,8 @@ use crate::prompt::PromptInfo;
 use crate::report::published::Published;
 use crate::report::table::Table;
 use crate::types::{Generation, Planned, Prompt, Response, Sample, Tags};
+#[cfg(test)]
+pub(crate) use build::tests::section as section_with_defaults;
 pub use build::{
     BuildError, Entry, PromptText, build, catalogue, entry, harness_wording, prompt_texts, published,
 };

@@ -44,7 +44,7 @@ pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
 
     let plan = Plan::new(sections.clone(), recipe)?;
     for (index, section) in sections.iter().enumerate() {
-        let one = Plan::new(vec![section.clone()], plan.recipe().clone())?;
+        let one = plan.only(index);
         match one.survey(None, |_| {}) {
             Ok(facts) => {
                 for facts in &facts {

@@ -15,10 +15,11 @@ use crate::run::plan::Section;
 
 /// Loads the config with what the command line changes in it.
 pub(super) fn load(args: &ConfigArgs) -> Result<Loaded, Failure> {
-    let mut loaded = config::load(&args.config, &args.set)?;
+    let mut set = args.set.clone();
     if let Some(name) = &args.name {
-        loaded = config::load(&args.config, &with(&args.set, "run.name", &toml::Value::from(name.as_str())))?;
+        set.push(Override::parse(&format!("run.name={}", toml::Value::from(name.as_str())))?);
     }
+    let mut loaded = config::load(&args.config, &set)?;
     for benchmark in &mut loaded.config.benchmarks {
         if let Some(limit) = args.limit {
             benchmark.limit = Some(benchmark.limit.map_or(limit, |own| own.min(limit)));
@@ -31,11 +32,6 @@ pub(super) fn load(args: &ConfigArgs) -> Result<Loaded, Failure> {
         eprintln!("warning: {warning}");
     }
     Ok(loaded)
-}
-
-fn with(set: &[Override], key: &str, value: &toml::Value) -> Vec<Override> {
-    let extra = Override::parse(&format!("{key}={value}"));
-    set.iter().cloned().chain(extra).collect()
 }
 
 /// The folder of a run.

@@ -6,11 +6,11 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 
 use super::*;
-use crate::config::{BenchmarkConfig, LimitBy};
+use crate::config::BenchmarkConfig;
 use crate::model::{AudioNeed, MediaLimits, ModelIdentity};
 use crate::prompt::PromptSet;
 use crate::run::plan::{Recipe, Section};
-use crate::types::{Generation, Part, Profile, Usage, Window};
+use crate::types::{Generation, Part, Usage, Window};
 
 /// Answers each question with itself, as the script says.
 struct Scripted {
@@ -110,19 +110,8 @@ fn place(rows: &[(&str, &str)], model: &Scripted) -> (tempfile::TempDir, Plan, J
     std::fs::write(dir.path().join("rows.jsonl"), lines.collect::<String>()).unwrap();
     let config = BenchmarkConfig {
         label: "m".to_owned(),
-        name: "manifest".to_owned(),
         data: dir.path().join("rows.jsonl"),
-        media: None,
-        conditions: Vec::new(),
-        languages: Vec::new(),
-        profile: Profile::Official,
-        limit: None,
-        limit_by: LimitBy::First,
-        prompt: None,
-        strip_output: true,
-        metrics: Vec::new(),
-        fields: std::collections::BTreeMap::new(),
-        system: None,
+        ..crate::benchmark::section_with_defaults("manifest")
     };
     let benchmark = crate::benchmark::build(&config, PromptSet::default(), Window::Whole).unwrap();
     let section = Section {

@@ -264,6 +264,16 @@ impl Plan {
         Ok(Self { sections: Arc::new(sections), selections, recipe })
     }
 
+    /// The plan of one section alone: empty where there is no such section.
+    #[must_use]
+    pub fn only(&self, index: usize) -> Self {
+        Self {
+            sections: Arc::new(self.sections.get(index).cloned().into_iter().collect()),
+            selections: self.selections.get(index).cloned().into_iter().collect(),
+            recipe: self.recipe.clone(),
+        }
+    }
+
     /// The recipe of its requests.
     pub fn recipe(&self) -> &Recipe {
         &self.recipe
