@@ -193,6 +193,34 @@ fn a_run_killed_in_the_middle_goes_on_without_loss_or_repeat() {
     assert_eq!(place.scores()["benchmarks"], whole.scores()["benchmarks"]);
 }
 
+/// A plan that would be the same is not made again; one of other rows is, and so is a damaged one.
+#[test]
+fn the_plan_is_made_again_where_its_rows_have_changed() {
+    let rows = spoken_rows(4);
+    let place = Place::new(&rows);
+    place.run(&[]).exits_with(0);
+    let plan = std::fs::read_to_string(place.result("plan.jsonl")).unwrap();
+    let written = || std::fs::metadata(place.result("plan.jsonl")).unwrap().modified().unwrap();
+    let at_first = written();
+    place.run(&[]).exits_with(0).says("4 requests, 4 of them answered");
+    assert_eq!(written(), at_first, "nothing was written");
+
+    for damaged in
+        [plan.replacen("\"gold\":[\"", "\"gold\":[\"better ", 1), plan[..plan.len() / 2].to_owned()]
+    {
+        std::fs::write(place.result("plan.jsonl"), damaged).unwrap();
+        place.run(&[]).exits_with(0).says("4 requests, 4 of them answered");
+        assert_eq!(std::fs::read_to_string(place.result("plan.jsonl")).unwrap(), plan);
+    }
+
+    let other = rows.replacen("\"reference\":\"", "\"reference\":\"other ", 1);
+    assert_ne!(other, rows);
+    std::fs::write(place.path("rows.jsonl"), other).unwrap();
+    place.run(&[]).exits_with(0).says("4 requests, 4 of them answered");
+    let again = std::fs::read_to_string(place.result("plan.jsonl")).unwrap();
+    assert!(again.contains("[\"other ") && again.lines().count() == 5, "{again}");
+}
+
 #[track_caller]
 fn wait_until(mut there: impl FnMut() -> bool, child: &mut std::process::Child) {
     let begun = Instant::now();

@@ -45,7 +45,7 @@ pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
     let plan = Plan::new(sections.clone(), recipe)?;
     for (index, section) in sections.iter().enumerate() {
         let one = plan.only(index);
-        match one.survey(None, |_| {}) {
+        match one.survey(|_| {}) {
             Ok(facts) => {
                 for facts in &facts {
                     describe(&mut out, section, facts, &mut problems);

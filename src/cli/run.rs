@@ -9,17 +9,17 @@ use super::progress::Progress;
 use super::{RunArgs, open, report};
 use crate::config::RunConfig;
 use crate::config::endpoint;
-use crate::media::{Preparer, Transcode};
+use crate::media::{FileFacts, Preparer, Transcode};
 use crate::model::{self, ModelIdentity, Opened};
 use crate::run::cost::Price;
 use crate::run::digests::DigestSet;
 use crate::run::folder::{Begin, RunFolder};
-use crate::run::generate::{Answered, Early, Stage, Stop, Summary, generate};
+use crate::run::generate::{Early, Stage, Stop, Summary, generate};
 use crate::run::journal::Journal;
 use crate::run::manifest::{Host, Manifest, ManifestBenchmark, Session, VERSION};
-use crate::run::plan::{Plan, Recipe};
+use crate::run::plan::{Plan, PlanHashes, PlannedRequest, Recipe, read_ids};
 use crate::run::score;
-use crate::types::Outcome;
+use crate::types::{Digest, Outcome};
 
 /// How far to walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +54,9 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
     if let Some(earlier) = &earlier {
         same_run(earlier, config, &opened.identity, folder.path())?;
     }
-    let mut journal = Journal::append_to(&folder.path().join("responses.jsonl"))?;
+    let journal_path = folder.path().join("responses.jsonl");
+    let mut journal =
+        Journal::append_to(&journal_path, &|label, name, then| unchanged(&plan, label, name, then))?;
     say_state_of(&journal);
 
     let price = args.max_cost.map_or_else(
@@ -67,7 +69,8 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
             "error: --max-cost needs prices: set input_per_million and output_per_million under [model.price]",
         ));
     }
-    let Survey { benchmarks, done, answered, pending } = survey(&plan, &folder, &journal)?;
+    let Survey { hashes, benchmarks, done, answered, pending } =
+        survey(&plan, earlier.as_ref(), &folder, &journal)?;
     say_unreadable(&benchmarks);
     let requests: u64 = benchmarks.iter().map(|b| b.requests).sum();
     let done_count: u64 = answered.iter().sum();
@@ -88,6 +91,7 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
         harness: env!("CARGO_PKG_VERSION").to_owned(),
         created: earlier.as_ref().map_or_else(|| now.clone(), |earlier| earlier.created.clone()),
         planned: now.clone(),
+        plan: Some(hashes),
         sessions,
         config: config.clone(),
         model: opened.identity.clone(),
@@ -150,6 +154,7 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
 
 /// What a survey of the plan found.
 struct Survey {
+    hashes: PlanHashes,
     benchmarks: Vec<ManifestBenchmark>,
     /// Requests that need no work.
     done: DigestSet,
@@ -159,29 +164,67 @@ struct Survey {
     pending: u64,
 }
 
-/// Writes the plan, and finds what is answered.
-fn survey(plan: &Plan, folder: &RunFolder, journal: &Journal) -> Result<Survey, Failure> {
-    let (mut done, mut pending) = (DigestSet::default(), DigestSet::default());
-    let mut answered = vec![0; plan.sections.len()];
-    let (mut failed, mut states) = (None, Answered::default());
-    let benchmarks = plan.survey(Some(folder.path()), |request| {
-        let Some(section) = plan.sections.get(request.section) else { return };
-        match states.is(journal, request, &section.dataset) {
-            Ok(true) => {
-                done.insert(request.planned.request);
-                if let Some(count) = answered.get_mut(request.section) {
-                    *count += 1;
-                }
-            }
-            Ok(false) => {
-                pending.insert(request.planned.request);
-            }
-            Err(e) => failed = Some(e),
+/// Whether a clip or image is as it was when a response was made. Media that are not on this machine cannot have
+/// changed here.
+fn unchanged(plan: &Plan, label: &str, name: &str, then: FileFacts) -> bool {
+    let section = plan.sections.iter().find(|section| section.config.label == label);
+    let now = section.and_then(|section| FileFacts::of(&section.dataset.media_path(name)).ok());
+    now.is_none_or(|now| now == then)
+}
+
+/// Finds what is answered. The plan is written, unless the earlier one is the same.
+fn survey(
+    plan: &Plan,
+    earlier: Option<&Manifest>,
+    folder: &RunFolder,
+    journal: &Journal,
+) -> Result<Survey, Failure> {
+    let made_of = plan.digest()?;
+    let kept = earlier.and_then(|earlier| {
+        let hashes = earlier.plan.filter(|hashes| hashes.made_of == made_of)?;
+        let mut sorted = Sorted::new(plan, journal);
+        let index = |label: &str| plan.sections.iter().position(|section| section.config.label == label);
+        let read = read_ids(folder.path(), &hashes, |label, request| sorted.take(index(label), request));
+        read.then(|| sorted.survey(hashes, earlier.benchmarks.clone()))
+    });
+    if let Some(kept) = kept {
+        return Ok(kept);
+    }
+    let mut sorted = Sorted::new(plan, journal);
+    let visit = |request: &PlannedRequest| sorted.take(Some(request.section), request.planned.request);
+    let (benchmarks, hashes) = plan.write(folder.path(), made_of, visit)?;
+    Ok(sorted.survey(hashes, benchmarks))
+}
+
+/// Requests, sorted into those that need work and those that need none.
+struct Sorted<'a> {
+    journal: &'a Journal,
+    done: DigestSet,
+    pending: DigestSet,
+    answered: Vec<u64>,
+}
+
+impl<'a> Sorted<'a> {
+    fn new(plan: &Plan, journal: &'a Journal) -> Self {
+        let mut done = DigestSet::default();
+        done.reserve(journal.len());
+        Self { journal, done, pending: DigestSet::default(), answered: vec![0; plan.sections.len()] }
+    }
+
+    fn take(&mut self, section: Option<usize>, request: Digest) {
+        if !self.journal.is_answered(&request) {
+            self.pending.insert(request);
+            return;
         }
-    })?;
-    match failed {
-        Some(error) => Err(error.into()),
-        None => Ok(Survey { benchmarks, done, answered, pending: pending.len() as u64 }),
+        self.done.insert(request);
+        if let Some(count) = section.and_then(|section| self.answered.get_mut(section)) {
+            *count += 1;
+        }
+    }
+
+    fn survey(self, hashes: PlanHashes, benchmarks: Vec<ManifestBenchmark>) -> Survey {
+        let Self { done, pending, answered, .. } = self;
+        Survey { hashes, benchmarks, done, answered, pending: pending.len() as u64 }
     }
 }
 

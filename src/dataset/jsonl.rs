@@ -43,6 +43,14 @@ impl JsonlRows {
         (self.bytes, crate::types::Digest(*self.hasher.finalize().as_bytes()))
     }
 
+    /// What [`fingerprint`](Self::fingerprint) gives of the whole file, without reading rows.
+    pub fn fingerprint_of(path: &Path) -> Result<(u64, crate::types::Digest), DatasetError> {
+        let io = |source| DatasetError::Io { path: path.to_owned(), source };
+        let mut hasher = blake3::Hasher::new();
+        hasher.update_reader(File::open(path).map_err(io)?).map_err(io)?;
+        Ok((hasher.count(), crate::types::Digest(*hasher.finalize().as_bytes())))
+    }
+
     fn error(&self, message: impl Into<String>) -> RowError {
         RowError { file: self.path.clone(), line: self.line, message: message.into() }
     }
@@ -177,6 +185,7 @@ mod tests {
         let mut rows = JsonlRows::open(&path).unwrap();
         assert_eq!(rows.by_ref().count(), 2);
         assert_eq!(rows.fingerprint(), (6, crate::types::Digest::of(b"{}\n{}\n")));
+        assert_eq!(JsonlRows::fingerprint_of(&path).unwrap(), rows.fingerprint());
     }
 
     proptest::proptest! {

@@ -107,6 +107,11 @@ impl Dataset {
         self.media.join(name)
     }
 
+    /// Size and hash of the index.
+    pub fn fingerprint(&self) -> Result<(u64, crate::types::Digest), DatasetError> {
+        JsonlRows::fingerprint_of(&self.index)
+    }
+
     /// The rows, one at a time, from the beginning.
     pub fn rows(&self) -> Result<JsonlRows, DatasetError> {
         JsonlRows::open(&self.index)

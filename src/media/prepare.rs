@@ -169,6 +169,16 @@ impl Preparer {
         })
     }
 
+    /// About how many bytes of memory a file of `bytes` bytes takes on its way to an endpoint. Nothing for local
+    /// models: features are all of one size, so a number of requests bounds them.
+    pub fn estimate(&self, bytes: u64) -> u64 {
+        match &self.audio {
+            Audio::LogMel(_) => 0,
+            // With its base64.
+            Audio::File { .. } | Audio::None => bytes / 3 * 7,
+        }
+    }
+
     /// A clip that is ready already: quick, and touches no file.
     pub fn hot_audio(&self, path: &Path, audio: &AudioRef) -> Option<Result<Arc<Ready>, MediaError>> {
         self.clips.made(path, audio.window)

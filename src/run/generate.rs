@@ -6,7 +6,6 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,9 +18,8 @@ use super::cost::Price;
 use super::digests::DigestSet;
 use super::journal::{Journal, JournalError};
 use super::pipeline::{self, Item};
-use super::plan::{Plan, PlanError, PlannedRequest};
-use crate::dataset::Dataset;
-use crate::media::{FileFacts, Preparer};
+use super::plan::{Plan, PlanError};
+use crate::media::Preparer;
 use crate::model::{Answer, AudioNeed, Model, Prepared};
 use crate::types::{Digest, Outcome, Response, Usage};
 
@@ -117,7 +115,7 @@ pub struct Summary {
 pub struct Stage<'a> {
     /// What is to be asked.
     pub plan: &'a Plan,
-    /// The requests that need no work, by [`Answered`].
+    /// The requests that need no work, by [`Journal::is_answered`].
     pub done: DigestSet,
     /// Where responses go.
     pub journal: &'a mut Journal,
@@ -131,55 +129,6 @@ pub struct Stage<'a> {
     pub stop: watch::Receiver<Stop>,
     /// Who watches.
     pub observer: &'a mut dyn Observer,
-}
-
-/// Tells which requests need no work. It remembers the state of some files, so it is for one look at a plan.
-#[derive(Debug, Default)]
-pub struct Answered {
-    files: HashMap<PathBuf, Option<FileFacts>>,
-}
-
-impl Answered {
-    /// Files whose state is remembered: requests on a file stand near each other.
-    const FILES: usize = 4096;
-
-    /// Whether a request needs no work: it is answered, and its media are as they were. Media that are not on
-    /// this machine cannot have changed here.
-    pub fn is(
-        &mut self,
-        journal: &Journal,
-        request: &PlannedRequest,
-        dataset: &Dataset,
-    ) -> Result<bool, JournalError> {
-        let id = &request.planned.request;
-        if !journal.outcome(id).is_some_and(Outcome::is_answer) {
-            return Ok(false);
-        }
-        let (audio, images) = (request.prompt.audio(), request.prompt.images());
-        let names = audio.iter().map(|audio| &*audio.name).chain(images.iter().map(|image| &*image.name));
-        let now: Option<Vec<_>> = names
-            .map(|name| self.facts(dataset.media_path(name)).map(|facts| (name, facts.bytes, facts.modified)))
-            .collect();
-        if now.is_some_and(|now| journal.has_media(id, now.into_iter())) {
-            return Ok(true);
-        }
-        Ok(journal.media(id)?.iter().all(|record| {
-            let then = FileFacts { bytes: record.bytes, modified: record.modified };
-            self.facts(dataset.media_path(&record.name)).is_none_or(|now| now == then)
-        }))
-    }
-
-    fn facts(&mut self, path: PathBuf) -> Option<FileFacts> {
-        if let Some(facts) = self.files.get(&path) {
-            return *facts;
-        }
-        if self.files.len() >= Self::FILES {
-            self.files.clear();
-        }
-        let facts = FileFacts::of(&path).ok();
-        self.files.insert(path, facts);
-        facts
-    }
 }
 
 /// How many requests are made ready before the model wants them: enough that the next ones are there when it

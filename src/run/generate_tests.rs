@@ -7,6 +7,7 @@ use futures::future::BoxFuture;
 
 use super::*;
 use crate::config::BenchmarkConfig;
+use crate::dataset::Dataset;
 use crate::model::{AudioNeed, MediaLimits, ModelIdentity};
 use crate::prompt::PromptSet;
 use crate::run::plan::{Recipe, Section};
@@ -122,7 +123,7 @@ fn place(rows: &[(&str, &str)], model: &Scripted) -> (tempfile::TempDir, Plan, J
     };
     let recipe = Recipe::new(&model.identity, 30.0, &Generation::default(), 1);
     let plan = Plan::new(vec![section], recipe).unwrap();
-    let journal = Journal::append_to(&dir.path().join("responses.jsonl")).unwrap();
+    let journal = Journal::append_to(&dir.path().join("responses.jsonl"), &|_, _, _| true).unwrap();
     (dir, plan, journal)
 }
 

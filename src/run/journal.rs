@@ -7,15 +7,18 @@
 
 use std::cell::RefCell;
 use std::fs::{File, OpenOptions};
-use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
+use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
-use super::journal_index::{Index, Line, LineMedia, Place, mark};
+use super::journal_index::{Entry, Index, Line, LineMedia, Place};
 use super::journal_io::{Reader, Syncer};
-use crate::types::{Digest, MediaRecord, Outcome, Response, Usage};
+use super::journal_scan::{Scan, scan};
+use crate::types::{Digest, Outcome, Response, Usage};
+
+pub use super::journal_scan::Unchanged;
 
 /// The version of the journal's format that this program writes, and the only one that it reads.
 pub const VERSION: u32 = 1;
@@ -103,11 +106,12 @@ pub struct Journal {
 
 impl Journal {
     /// Opens a journal to go on with it, making it if it is not there. A torn last line is cut off.
-    pub fn append_to(path: &Path) -> Result<Self, JournalError> {
+    /// `unchanged` tells whether the media of responses are as they were.
+    pub fn append_to(path: &Path, unchanged: Unchanged<'_>) -> Result<Self, JournalError> {
         let io = |source| JournalError::Io { path: path.to_owned(), source };
         let file =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(io)?;
-        let mut journal = Self::scan(path, file)?;
+        let mut journal = Self::over(path, file, unchanged)?;
         journal.file.set_len(journal.end).map_err(io)?;
         if journal.end == 0 {
             journal.write_line(header_line())?;
@@ -116,46 +120,18 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Opens a journal to read it. `None` where there is none. A torn last line is passed over.
+    /// Opens a journal to read it. `None` where there is none. A torn last line is passed over. Media are not
+    /// looked at.
     pub fn read(path: &Path) -> Result<Option<Self>, JournalError> {
         match File::open(path) {
-            Ok(file) => Self::scan(path, file).map(Some),
+            Ok(file) => Self::over(path, file, &|_, _, _| true).map(Some),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(source) => Err(JournalError::Io { path: path.to_owned(), source }),
         }
     }
 
-    fn scan(path: &Path, file: File) -> Result<Self, JournalError> {
-        let io = |source| JournalError::Io { path: path.to_owned(), source };
-        let mut reader = BufReader::with_capacity(1 << 18, &file);
-        let mut index = Index::default();
-        let (mut end, mut number, mut damaged, mut torn) = (0_u64, 0_u64, Vec::new(), false);
-        let mut line = Vec::new();
-        loop {
-            line.clear();
-            let read = reader.read_until(b'\n', &mut line).map_err(io)?;
-            if read == 0 {
-                break;
-            }
-            if line.last() != Some(&b'\n') {
-                if number == 0 && !header_line().starts_with(&line) {
-                    return Err(JournalError::Header(path.to_owned()));
-                }
-                torn = true;
-                break;
-            }
-            number += 1;
-            if number == 1 {
-                check_header(path, &line)?;
-            } else if let Ok(parsed) = serde_json::from_slice::<Line<'_>>(&line) {
-                let bytes = u32::try_from(read).map_err(|e| io(std::io::Error::other(e)))?;
-                index.insert(&parsed, end, bytes);
-            } else {
-                damaged.push(number);
-            }
-            end += read as u64;
-        }
-        drop(reader);
+    fn over(path: &Path, file: File, unchanged: Unchanged<'_>) -> Result<Self, JournalError> {
+        let Scan { end, index, damaged, torn } = scan(path, &file, unchanged)?;
         Ok(Self {
             path: path.to_owned(),
             file,
@@ -210,19 +186,9 @@ impl Journal {
         self.index.key(key).map(|place| self.load(place)).transpose()
     }
 
-    /// The media of the latest response to a request.
-    pub fn media(&self, request: &Digest) -> Result<Vec<MediaRecord>, JournalError> {
-        Ok(self.response(request)?.map(|response| response.media).unwrap_or_default())
-    }
-
-    /// Whether the latest response to a request is known to be on these media: names, sizes in bytes and times
-    /// of change. Quick, and `false` where it is not certain.
-    pub fn has_media<'a>(
-        &self,
-        request: &Digest,
-        media: impl Iterator<Item = (&'a str, u64, Option<u64>)>,
-    ) -> bool {
-        self.index.request(request).is_some_and(|place| place.mark == mark(media))
+    /// Whether a request needs no work: it is answered, and its media are as they were.
+    pub fn is_answered(&self, request: &Digest) -> bool {
+        self.index.request(request).is_some_and(|place| place.outcome.is_answer() && place.as_it_was)
     }
 
     fn load(&self, place: &Place) -> Result<Response, JournalError> {
@@ -251,12 +217,13 @@ impl Journal {
         let line = Line {
             key: response.key,
             request: response.request,
+            benchmark: response.benchmark.as_str().into(),
             outcome: response.outcome,
             usage: response.usage,
             media: media.collect(),
             reused_from: response.reused_from,
         };
-        self.index.insert(&line, offset, bytes);
+        self.index.insert(Entry::new(&line, offset, bytes, true));
         if self.last_sync.elapsed() >= SYNC_EVERY {
             let write = |source| JournalError::Write { path: self.path.clone(), source };
             self.syncer.begin(&self.file).map_err(write)?;
@@ -297,11 +264,11 @@ impl Journal {
 }
 
 /// The first line, without its end.
-fn header_line() -> Vec<u8> {
+pub(super) fn header_line() -> Vec<u8> {
     format!("{{\"format\":\"{FORMAT}\",\"version\":{VERSION}}}").into_bytes()
 }
 
-fn check_header(path: &Path, line: &[u8]) -> Result<(), JournalError> {
+pub(super) fn check_header(path: &Path, line: &[u8]) -> Result<(), JournalError> {
     match serde_json::from_slice::<Header>(line) {
         Ok(header) if header.format != FORMAT => Err(JournalError::Header(path.to_owned())),
         Ok(header) if header.version != u64::from(VERSION) => {
@@ -316,6 +283,8 @@ fn check_header(path: &Path, line: &[u8]) -> Result<(), JournalError> {
 mod tests {
     use super::*;
     use crate::types::Usage;
+
+    const SAME: Unchanged<'static> = &|_, _, _| true;
 
     fn response(request: &str, outcome: Outcome, text: &str) -> Response {
         Response {
@@ -346,12 +315,12 @@ mod tests {
     fn responses_are_found_again_and_the_latest_counts() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("r.jsonl");
-        let mut journal = Journal::append_to(&path).unwrap();
+        let mut journal = Journal::append_to(&path, SAME).unwrap();
         journal.append(&response("a", Outcome::RequestError, "")).unwrap();
         journal.append(&response("b", Outcome::Ok, "line\nbreak \u{2028}")).unwrap();
         journal.append(&response("a", Outcome::Ok, "second")).unwrap();
         drop(journal);
-        let journal = Journal::append_to(&path).unwrap();
+        let journal = Journal::append_to(&path, SAME).unwrap();
         assert_eq!(text_of(&journal, "a").as_deref(), Some("second"));
         assert_eq!(text_of(&journal, "b").as_deref(), Some("line\nbreak \u{2028}"));
         assert_eq!(text_of(&journal, "c"), None);
@@ -361,7 +330,7 @@ mod tests {
     #[test]
     fn a_later_failure_counts_and_the_earlier_answer_stays_under_its_key() {
         let dir = tempfile::tempdir().unwrap();
-        let mut journal = Journal::append_to(&dir.path().join("r.jsonl")).unwrap();
+        let mut journal = Journal::append_to(&dir.path().join("r.jsonl"), SAME).unwrap();
         journal.append(&response("a", Outcome::Ok, "heard")).unwrap();
         journal.append(&response("a", Outcome::MediaError, "")).unwrap();
         assert_eq!(journal.outcome(&Digest::of(b"a")), Some(Outcome::MediaError));
@@ -373,7 +342,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("r.jsonl");
         std::fs::write(&path, "somebody's notes").unwrap();
-        assert!(matches!(Journal::append_to(&path), Err(JournalError::Header(_))));
+        assert!(matches!(Journal::append_to(&path, SAME), Err(JournalError::Header(_))));
         assert_eq!(std::fs::read(&path).unwrap(), b"somebody's notes");
     }
 
@@ -381,7 +350,7 @@ mod tests {
     fn a_journal_torn_at_any_byte_loses_only_the_torn_line() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("r.jsonl");
-        let mut journal = Journal::append_to(&path).unwrap();
+        let mut journal = Journal::append_to(&path, SAME).unwrap();
         let header = journal.end;
         journal.append(&response("a", Outcome::Ok, "one")).unwrap();
         let first = journal.end;
@@ -390,7 +359,7 @@ mod tests {
         let whole = std::fs::read(&path).unwrap();
         for cut in 0..=whole.len() {
             std::fs::write(&path, &whole[..cut]).unwrap();
-            let mut journal = Journal::append_to(&path).unwrap();
+            let mut journal = Journal::append_to(&path, SAME).unwrap();
             let cut = cut as u64;
             let whole_lines = [header, first, whole.len() as u64].iter().filter(|&&e| e <= cut).count();
             assert_eq!(text_of(&journal, "a").is_some(), whole_lines >= 2, "cut at {cut}");
@@ -407,13 +376,13 @@ mod tests {
     fn damaged_lines_are_counted_and_the_rest_is_read() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("r.jsonl");
-        let mut journal = Journal::append_to(&path).unwrap();
+        let mut journal = Journal::append_to(&path, SAME).unwrap();
         journal.append(&response("a", Outcome::Ok, "one")).unwrap();
         drop(journal);
         let mut content = std::fs::read(&path).unwrap();
         content.extend_from_slice(b"\0\0\0\n");
         std::fs::write(&path, &content).unwrap();
-        let mut journal = Journal::append_to(&path).unwrap();
+        let mut journal = Journal::append_to(&path, SAME).unwrap();
         assert_eq!(journal.damaged_lines(), [3]);
         journal.append(&response("b", Outcome::Ok, "two")).unwrap();
         assert_eq!(text_of(&journal, "a").as_deref(), Some("one"));
@@ -425,9 +394,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("r.jsonl");
         std::fs::write(&path, "{\"id\":1}\n").unwrap();
-        assert!(matches!(Journal::append_to(&path), Err(JournalError::Header(_))));
+        assert!(matches!(Journal::append_to(&path, SAME), Err(JournalError::Header(_))));
         std::fs::write(&path, "{\"format\":\"harness-responses\",\"version\":2}\n").unwrap();
-        let error = Journal::append_to(&path).unwrap_err().to_string();
+        let error = Journal::append_to(&path, SAME).unwrap_err().to_string();
         assert!(error.contains("version 2") && error.contains("another name"), "{error}");
         assert_eq!(std::fs::read(&path).unwrap().len(), 43, "nothing was changed");
     }

@@ -14,6 +14,8 @@ use crate::types::{Digest, Outcome, Usage};
 pub(super) struct Line<'a> {
     pub(super) key: Digest,
     pub(super) request: Digest,
+    #[serde(borrow)]
+    pub(super) benchmark: Cow<'a, str>,
     pub(super) outcome: Outcome,
     pub(super) usage: Usage,
     #[serde(default, borrow)]
@@ -31,21 +33,49 @@ pub(super) struct LineMedia<'a> {
     pub(super) modified: Option<u64>,
 }
 
+impl Line<'_> {
+    /// A number that stands for the section and the media: names, sizes and times of change.
+    pub(super) fn mark(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.benchmark.hash(&mut hasher);
+        for media in &self.media {
+            (&*media.name, media.bytes, media.modified).hash(&mut hasher);
+        }
+        hasher.finish()
+    }
+}
+
 /// Where a response stands and what it was.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) offset: u64,
-    /// Stands for the media and their state: see [`mark`].
-    pub(super) mark: u64,
     pub(super) bytes: u32,
     pub(super) outcome: Outcome,
+    /// Whether its media are as they were.
+    pub(super) as_it_was: bool,
 }
 
-/// A number that stands for media, by names, sizes and times of change.
-pub(super) fn mark<'a>(media: impl Iterator<Item = (&'a str, u64, Option<u64>)>) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    media.for_each(|facts| facts.hash(&mut hasher));
-    hasher.finish()
+/// A response, as the index takes it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    request: Digest,
+    /// Of an answer.
+    key: Option<Digest>,
+    place: Place,
+    /// What was spent on it.
+    usage: Option<Usage>,
+}
+
+impl Entry {
+    /// A line of `bytes` bytes that stands at `offset`.
+    pub(super) fn new(line: &Line<'_>, offset: u64, bytes: u32, as_it_was: bool) -> Self {
+        Self {
+            request: line.request,
+            key: line.outcome.is_answer().then_some(line.key),
+            place: Place { offset, bytes, outcome: line.outcome, as_it_was },
+            usage: line.reused_from.is_none().then_some(line.usage),
+        }
+    }
 }
 
 /// The places of a journal's responses: 100 bytes for each.
@@ -60,21 +90,28 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// A line that stands at `offset`.
-    pub(super) fn insert(&mut self, line: &Line<'_>, offset: u64, bytes: u32) {
-        let media = line.media.iter().map(|media| (&*media.name, media.bytes, media.modified));
-        let place = Place { offset, mark: mark(media), bytes, outcome: line.outcome };
-        if line.reused_from.is_none() {
-            cost::add(&mut self.spent, &line.usage);
+    /// Makes room for the first `responses`; nothing where there are some already.
+    pub(super) fn reserve(&mut self, responses: usize) {
+        if self.places.is_empty() {
+            self.places.reserve(responses);
+            self.by_request.reserve(responses);
+            self.by_key.reserve(responses);
+        }
+    }
+
+    /// The next response.
+    pub(super) fn insert(&mut self, entry: Entry) {
+        if let Some(usage) = &entry.usage {
+            cost::add(&mut self.spent, usage);
         }
         // Four billion responses are beyond any run; those that came after them would be asked again.
         let Ok(number) = u32::try_from(self.places.len()) else { return };
         // The latest counts, even if it is a failure: a request is asked again only where its media have
         // changed, and then the earlier answer is one to other media. It stays under its key.
-        self.places.push(place);
-        self.by_request.insert(line.request, number);
-        if line.outcome.is_answer() {
-            self.by_key.insert(line.key, number);
+        self.places.push(entry.place);
+        self.by_request.insert(entry.request, number);
+        if let Some(key) = entry.key {
+            self.by_key.insert(key, number);
         }
     }
 

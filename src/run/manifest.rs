@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::folder::{FolderError, write_whole};
+use super::plan::PlanHashes;
 use crate::config::RunConfig;
 use crate::model::ModelIdentity;
 use crate::prompt::PromptSet;
@@ -58,6 +59,9 @@ pub struct Manifest {
     pub created: String,
     /// When it was planned last.
     pub planned: String,
+    /// Tells whether the run's `plan.jsonl` is still the right one.
+    #[serde(default)]
+    pub plan: Option<PlanHashes>,
     /// The times that answers were made: with which version, where. More than one after a resume.
     pub sessions: Vec<Session>,
     /// The configuration, resolved.

@@ -1,15 +1,27 @@
 //! The way of requests before a model: a planner walks the plan and skips what is answered; media are prepared
 //! on a thread pool, a bounded number of requests ahead. Requests come out in plan order.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Weak};
 
 use futures::StreamExt as _;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::digests::DigestSet;
 use super::plan::{Plan, PlanError, PlannedRequest, Section};
-use crate::media::{MediaError, Preparer, Ready, ReadyImage};
+use crate::dataset::Dataset;
+use crate::media::{FileFacts, MediaError, Preparer, Ready, ReadyImage};
 use crate::types::{Digest, MediaRecord, Outcome};
+
+/// The most bytes that the media of requests under way may take, by estimate. A single request may take more.
+const MEDIA_BYTES: u64 = 1 << 30;
+
+/// What room is counted in.
+const UNIT: u64 = 64 << 10;
+
+/// Room for a file's media: held by every request that uses them, given back with the last.
+type Room = Arc<OwnedSemaphorePermit>;
 
 /// The media of a request.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +35,64 @@ pub(super) struct Media {
 pub(super) struct Item {
     pub(super) request: PlannedRequest,
     pub(super) media: Result<Media, Failure>,
+    /// Given back when the request is done with.
+    _room: Vec<Room>,
+}
+
+/// A request with the room for its media.
+type Roomed = (PlannedRequest, Vec<Room>);
+
+/// Gives out room for media, in plan order.
+struct Rooms {
+    free: Arc<Semaphore>,
+    /// All that there is.
+    units: u64,
+    /// Room that may still be held.
+    held: HashMap<PathBuf, Weak<OwnedSemaphorePermit>>,
+    runtime: tokio::runtime::Handle,
+}
+
+impl Rooms {
+    /// Files that are remembered before those that nobody holds are forgotten.
+    const REMEMBERED: usize = 1024;
+
+    fn new(bytes: u64) -> Self {
+        let units = bytes / UNIT;
+        let free = Arc::new(Semaphore::new(units as usize));
+        Self { free, units, held: HashMap::new(), runtime: tokio::runtime::Handle::current() }
+    }
+
+    /// Room for the media of a request. Waits until there is some.
+    fn take(&mut self, request: &PlannedRequest, dataset: &Dataset, preparer: &Preparer) -> Vec<Room> {
+        let (audio, images) = (request.prompt.audio(), request.prompt.images());
+        let names = audio.iter().map(|audio| &audio.name).chain(images.iter().map(|image| &image.name));
+        let mut rooms: Vec<Room> = Vec::new();
+        for name in names {
+            let path = dataset.media_path(name);
+            if let Some(held) = self.held.get(&path).and_then(Weak::upgrade) {
+                rooms.push(held);
+                continue;
+            }
+            // A file that is not there takes no room.
+            let Ok(facts) = FileFacts::of(&path) else { continue };
+            let bytes = preparer.estimate(facts.bytes);
+            // All the room that there is will do for a request that is larger: it goes alone.
+            let held: u64 = rooms.iter().map(|room| room.num_permits() as u64).sum();
+            let units = bytes.div_ceil(UNIT).min(self.units.saturating_sub(held)) as u32;
+            if units == 0 {
+                continue;
+            }
+            let wait = Arc::clone(&self.free).acquire_many_owned(units);
+            let Ok(room) = self.runtime.block_on(wait) else { continue };
+            let room = Arc::new(room);
+            if self.held.len() >= Self::REMEMBERED {
+                self.held.retain(|_, held| held.strong_count() > 0);
+            }
+            self.held.insert(path, Arc::downgrade(&room));
+            rooms.push(room);
+        }
+        rooms
+    }
 }
 
 /// A request that never reaches the model.
@@ -71,9 +141,10 @@ pub(super) fn spawn(
     preparer: Arc<Preparer>,
     ahead: usize,
 ) -> (mpsc::Receiver<Item>, tokio::task::JoinHandle<Result<(), PlanError>>) {
-    let (planned_in, planned_out) = mpsc::channel::<PlannedRequest>(ahead);
-    let walker = plan.clone();
+    let (planned_in, planned_out) = mpsc::channel::<Roomed>(ahead);
+    let (walker, measure) = (plan.clone(), Arc::clone(&preparer));
     let producer = tokio::task::spawn_blocking(move || {
+        let mut rooms = Rooms::new(MEDIA_BYTES);
         let mut begun = DigestSet::default();
         walker.walk(|request| {
             let id = request.planned.request;
@@ -82,7 +153,12 @@ pub(super) fn spawn(
                 return true;
             }
             // The receiver is gone when the run ends early.
-            planned_in.blocking_send(request).is_ok()
+            if planned_in.is_closed() {
+                return false;
+            }
+            let section = walker.sections.get(request.section);
+            let room = section.map(|section| rooms.take(&request, &section.dataset, &measure));
+            planned_in.blocking_send((request, room.unwrap_or_default())).is_ok()
         })
     });
 
@@ -104,19 +180,20 @@ pub(super) fn spawn(
     (ready_out, producer)
 }
 
-async fn ready(request: PlannedRequest, sections: Arc<Vec<Section>>, preparer: Arc<Preparer>) -> Item {
+async fn ready((request, room): Roomed, sections: Arc<Vec<Section>>, preparer: Arc<Preparer>) -> Item {
     // What is at hand is not worth a thread.
     if let Some(media) = prepare(&request, &sections, &preparer, false) {
-        return Item { request, media };
+        return Item { request, media, _room: room };
     }
-    let kept = request.clone();
+    let kept = (request.clone(), room.clone());
     let work = tokio::task::spawn_blocking(move || {
         let media = prepare(&request, &sections, &preparer, true);
-        Item { request, media: media.unwrap_or_else(|| Ok(Media::default())) }
+        Item { request, media: media.unwrap_or_else(|| Ok(Media::default())), _room: room }
     });
     // A panic in a decoder is one request's failure, not the run's.
     work.await.unwrap_or_else(|e| Item {
-        request: kept,
+        request: kept.0,
+        _room: kept.1,
         media: Err(Failure {
             outcome: Outcome::MediaError,
             error: format!("internal error while the media were read: {e}; please report this"),
@@ -158,4 +235,68 @@ fn failure(error: &MediaError) -> Failure {
         MediaError::File { .. } => Outcome::MediaError,
     };
     Failure { outcome, error: error.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::media::Transcode;
+    use crate::model::{AudioNeed, MediaLimits};
+    use crate::types::{AudioRef, Message, Part, Planned, Prompt, Role, Tags, Window};
+
+    fn request(clips: &[&str]) -> PlannedRequest {
+        let clip = |name: &&str| Part::Audio(AudioRef { name: (*name).to_owned(), window: Window::Whole });
+        let prompt =
+            Prompt::Chat(vec![Message { role: Role::User, parts: clips.iter().map(clip).collect() }]);
+        let planned = Planned {
+            request: Digest::of(clips.concat().as_bytes()),
+            benchmark: String::new(),
+            conditions: Vec::new(),
+            sample: String::new(),
+            tags: Tags::new(),
+            gold: Vec::new(),
+        };
+        PlannedRequest { section: 0, planned, prompt }
+    }
+
+    #[tokio::test]
+    async fn media_wait_for_room_and_one_file_takes_it_once() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("rows.jsonl"), "").unwrap();
+        // 7/3 of it and not quite 30 units.
+        for name in ["a", "b", "c", "huge"] {
+            let bytes = if name == "huge" { 100 } else { 1 } * 12 * UNIT as usize;
+            std::fs::write(dir.path().join(name), vec![0; bytes]).unwrap();
+        }
+        let dataset = Dataset::open(&dir.path().join("rows.jsonl"), None).unwrap();
+        let audio = AudioNeed::File { formats: vec!["wav".to_owned()], max_bytes: u64::MAX };
+        let limits = MediaLimits { audio, max_seconds: 30.0, images: false };
+        let preparer = Preparer::new(&limits, Transcode::Never).unwrap();
+        let (rooms_in, mut rooms_out) = mpsc::unbounded_channel();
+        let walker = tokio::task::spawn_blocking(move || {
+            let mut rooms = Rooms::new(64 * UNIT);
+            let clips = [&["a"][..], &["a", "gone"], &["a", "b"], &["c"], &["huge"], &["b"]];
+            for clips in clips {
+                rooms_in.send(rooms.take(&request(clips), &dataset, &preparer)).unwrap();
+            }
+        });
+        let mut next = async || {
+            tokio::time::timeout(std::time::Duration::from_millis(200), rooms_out.recv()).await.ok().flatten()
+        };
+        let first = [next().await.unwrap(), next().await.unwrap(), next().await.unwrap()];
+        assert_eq!(first.each_ref().map(Vec::len), [1, 1, 2]);
+        assert!(next().await.is_none(), "a and b take 56 of 64 units: c waits");
+        let [first, second, third] = first;
+        drop((first, second));
+        assert!(next().await.is_none(), "a is held by the third still");
+        drop(third);
+        let c = next().await.unwrap();
+        assert!(next().await.is_none(), "what is larger than all room goes alone");
+        drop(c);
+        let huge = next().await.unwrap();
+        assert!(next().await.is_none());
+        drop(huge);
+        assert_eq!(next().await.unwrap().len(), 1);
+        walker.await.unwrap();
+    }
 }

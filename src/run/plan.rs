@@ -4,13 +4,16 @@
 //! samples. What scoring needs of each request goes to `plan.jsonl`.
 
 use std::collections::{BTreeMap, HashSet};
+use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::folder::{FolderError, write_whole};
 use super::manifest::{DatasetFacts, ManifestBenchmark};
+use super::plan_file::{Hashing, write_header};
+
 use crate::benchmark::{Benchmark, Draft};
 use crate::config::{BenchmarkConfig, LimitBy};
 use crate::dataset::{Dataset, DatasetError, RowError};
@@ -18,8 +21,7 @@ use crate::model::ModelIdentity;
 use crate::prompt::PromptSet;
 use crate::types::{Digest, Generation, Planned, Prompt, Sample};
 
-/// The version of the plan's format.
-pub const VERSION: u32 = 1;
+pub use super::plan_file::{PlanFileError, PlanHashes, VERSION, plan_path, read_ids, read_plan};
 
 /// Sentences on unreadable rows that are kept; the rest is counted.
 const KEPT_SENTENCES: usize = 20;
@@ -318,21 +320,47 @@ impl Plan {
         Ok(facts)
     }
 
+    /// A hash of all that the plan is made of: this program, the recipe, and the configuration, prompts and
+    /// index of each section. Two plans with the same hash hold the same requests.
+    pub fn digest(&self) -> Result<Digest, PlanError> {
+        let mut hasher = self.recipe.hasher.clone();
+        // Versions in development have one number.
+        let program = std::env::current_exe().and_then(std::fs::metadata);
+        let program = program.ok().map(|meta| (meta.len(), meta.modified().ok()));
+        update(&mut hasher, &("plan", VERSION, env!("CARGO_PKG_VERSION"), program));
+        for section in self.sections.iter() {
+            let fingerprint = section.dataset.fingerprint()?;
+            update(&mut hasher, &(&section.config, &section.prompts, section.dataset.index(), fingerprint));
+        }
+        Ok(Digest(*hasher.finalize().as_bytes()))
+    }
+
     /// Walks the whole plan, telling `visit` each request, and gives what the manifest says of each section.
-    /// With a folder, `plan.jsonl` is written there.
     pub fn survey(
         &self,
-        folder: Option<&Path>,
         mut visit: impl FnMut(&PlannedRequest),
     ) -> Result<Vec<ManifestBenchmark>, PlanError> {
-        let mut facts = Vec::new();
-        let mut failed = None;
-        let mut survey = |out: &mut dyn std::io::Write| -> std::io::Result<()> {
-            serde_json::to_writer(
-                &mut *out,
-                &Header { format: FORMAT.to_owned(), version: u64::from(VERSION) },
-            )?;
-            out.write_all(b"\n")?;
+        let nowhere = &mut std::io::sink();
+        let survey = |index| self.survey_section(index, nowhere, &mut visit);
+        // Writing to nowhere cannot fail: what failed is the plan.
+        (0..self.sections.len()).map(survey).collect::<Result<_, _>>().map_err(|e| match e {
+            SurveyError::Plan(e) => e,
+            SurveyError::Write(e) => PlanError::Empty { label: String::new(), reason: e.to_string() },
+        })
+    }
+
+    /// The same, and writes `plan.jsonl` into a run's folder. `made_of` is [`digest`](Self::digest).
+    pub fn write(
+        &self,
+        folder: &Path,
+        made_of: Digest,
+        mut visit: impl FnMut(&PlannedRequest),
+    ) -> Result<(Vec<ManifestBenchmark>, PlanHashes), PlanError> {
+        let (mut facts, mut failed, mut content) = (Vec::new(), None, made_of);
+        let survey = |out: &mut dyn std::io::Write| -> std::io::Result<()> {
+            let mut hashing = std::io::BufWriter::with_capacity(1 << 16, Hashing::new(out));
+            let out = &mut hashing;
+            write_header(out, made_of)?;
             for index in 0..self.sections.len() {
                 match self.survey_section(index, out, &mut visit) {
                     Ok(section) => facts.push(section),
@@ -343,20 +371,16 @@ impl Plan {
                     }
                 }
             }
+            out.flush()?;
+            content = out.get_ref().digest();
             Ok(())
         };
-        let written = if let Some(folder) = folder {
-            write_whole(&Self::path(folder), survey)
-        } else {
-            // Writing to nowhere cannot fail: what failed is the plan.
-            let _ = survey(&mut std::io::sink());
-            Ok(())
-        };
+        let written = write_whole(&plan_path(folder), survey);
         if let Some(error) = failed {
             return Err(error);
         }
         written?;
-        Ok(facts)
+        Ok((facts, PlanHashes { made_of, content }))
     }
 
     fn survey_section(
@@ -424,19 +448,6 @@ impl Plan {
                 .collect(),
         })
     }
-
-    /// Where the plan of a run folder is.
-    pub fn path(folder: &Path) -> std::path::PathBuf {
-        folder.join("plan.jsonl")
-    }
-}
-
-const FORMAT: &str = "harness-plan";
-
-#[derive(Serialize, Deserialize)]
-struct Header {
-    format: String,
-    version: u64,
 }
 
 enum SurveyError {
@@ -454,43 +465,4 @@ impl<E: Into<PlanError>> From<E> for SurveyError {
     fn from(error: E) -> Self {
         Self::Plan(error.into())
     }
-}
-
-/// A plan file that cannot be read.
-#[derive(Debug, thiserror::Error)]
-#[error("{}:{line}: {message}; run the config again to write the plan anew", .path.display())]
-pub struct PlanFileError {
-    path: std::path::PathBuf,
-    line: u64,
-    message: String,
-}
-
-/// Reads the plan of a run folder, one request at a time.
-pub fn read_plan(
-    folder: &Path,
-) -> Result<impl Iterator<Item = Result<Planned, PlanFileError>>, PlanFileError> {
-    use std::io::BufRead as _;
-    let path = Plan::path(folder);
-    let error = {
-        let path = path.clone();
-        move |line: usize, message: String| PlanFileError {
-            path: path.clone(),
-            line: line as u64 + 1,
-            message,
-        }
-    };
-    let file = std::fs::File::open(&path).map_err(|e| error(0, e.to_string()))?;
-    let mut lines = std::io::BufReader::with_capacity(1 << 18, file).lines().enumerate();
-    let first = lines.next().and_then(|(_, line)| serde_json::from_str::<Header>(&line.ok()?).ok());
-    match first {
-        Some(header) if header.format == FORMAT && header.version == u64::from(VERSION) => {}
-        Some(header) if header.format == FORMAT => {
-            return Err(error(0, format!("written in version {}, expected {VERSION}", header.version)));
-        }
-        _ => return Err(error(0, "the first line is not the header of a plan".to_owned())),
-    }
-    Ok(lines.map(move |(number, line)| {
-        let line = line.map_err(|e| error(number, e.to_string()))?;
-        serde_json::from_str(&line).map_err(|e| error(number, e.to_string()))
-    }))
 }
