@@ -4,6 +4,7 @@
 //! looked at again. This room must not know benchmarks or models.
 
 mod file;
+pub mod official;
 
 use std::collections::BTreeMap;
 
