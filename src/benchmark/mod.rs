@@ -20,7 +20,8 @@ use crate::types::{Generation, Planned, Prompt, Response, Sample, Tags};
 #[cfg(test)]
 pub(crate) use build::tests::section as section_with_defaults;
 pub use build::{
-    BuildError, Entry, PromptText, build, catalogue, entry, harness_wording, prompt_texts, published,
+    BuildError, Entry, PromptText, build, catalogue, entry, harness_wording, known_texts, prompt_texts,
+    published, with_prompts,
 };
 pub use scores::{BenchmarkScores, ConditionCounts, MetricValue, UsageScores};
 

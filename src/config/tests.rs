@@ -113,7 +113,7 @@ fn defaults_are_filled_in() {
             profile: Profile::Official,
             limit: None,
             limit_by: LimitBy::First,
-            prompt: None,
+            prompt: Wording::Found,
             strip_output: true,
             metrics: vec![],
             fields: std::collections::BTreeMap::new(),
@@ -221,7 +221,7 @@ fn everything_can_be_typed() {
     assert_eq!((config.generation.top_k, config.generation.max_new_tokens), (0, 7));
     assert_eq!(config.generation.stop, ["\n", "END"]);
     let benchmark = &config.benchmarks[0];
-    assert_eq!(benchmark.prompt, Some(PathBuf::from("settings/p.toml")));
+    assert_eq!(benchmark.prompt, Wording::File(PathBuf::from("settings/p.toml")));
     assert_eq!(
         (benchmark.limit, benchmark.limit_by, benchmark.profile),
         (Some(3), LimitBy::Seeded, Profile::Recipe)

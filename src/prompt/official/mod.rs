@@ -136,6 +136,8 @@ pub enum OfficialError {
     /// A file that cannot be read.
     #[error("{place}: {reason}")]
     Read {
+        /// Benchmark and name.
+        prompt: String,
         /// The file's place in the data folder.
         place: String,
         /// What is wrong.
@@ -176,6 +178,19 @@ pub enum OfficialError {
         /// The places that it has.
         found: String,
     },
+}
+
+impl OfficialError {
+    /// The prompt that it is about, by benchmark and name.
+    pub fn prompt(&self) -> Option<&str> {
+        match self {
+            Self::Read { prompt, .. }
+            | Self::Cut { prompt, .. }
+            | Self::Hash { prompt, .. }
+            | Self::Places { prompt, .. } => Some(prompt),
+            Self::Pins(_) => None,
+        }
+    }
 }
 
 /// All pins.
@@ -254,26 +269,39 @@ impl Pins {
     }
 
     /// The strings of a benchmark, cut and checked. `read` gives the text of a file, or `None` where it is not
-    /// there; it is asked once for each file.
+    /// there; it is asked once for each file. The first string that is wrong is the error.
     pub fn find(
         &self,
         benchmark: &str,
-        mut read: impl FnMut(&UpstreamFile) -> Result<Option<String>, String>,
+        read: impl FnMut(&UpstreamFile) -> Result<Option<String>, String>,
     ) -> Result<Vec<Found>, OfficialError> {
-        let mut texts: BTreeMap<String, Option<String>> = BTreeMap::new();
-        for file in self.files(benchmark) {
-            let text = read(&file).map_err(|reason| OfficialError::Read { place: file.place(), reason })?;
-            texts.insert(file.id.clone(), text);
-        }
+        let each = self.find_each(benchmark, read).into_iter();
+        each.map(|(pin, file, text)| Ok(Found { pin, file, text: text? })).collect()
+    }
+
+    /// As [`Pins::find`], with what is wrong with each string beside it.
+    pub fn find_each(
+        &self,
+        benchmark: &str,
+        mut read: impl FnMut(&UpstreamFile) -> Result<Option<String>, String>,
+    ) -> Vec<(Pin, UpstreamFile, Result<Option<String>, OfficialError>)> {
+        let files: BTreeMap<String, Result<Option<String>, String>> =
+            self.files(benchmark).iter().map(|file| (file.id.clone(), read(file))).collect();
         let mut found = Vec::new();
         for pin in self.of(benchmark) {
             // Checked when the pins were read.
             let (Some(file), Some(chain)) = (self.file_of(pin), self.chain(pin)) else { continue };
-            let upstream = texts.get(&file.id).and_then(Option::as_ref);
-            let text = upstream.map(|upstream| pin.make(&chain, file, upstream)).transpose()?;
-            found.push(Found { pin: pin.clone(), file: file.clone(), text });
+            let text = match files.get(&file.id) {
+                None | Some(Ok(None)) => Ok(None),
+                Some(Ok(Some(upstream))) => pin.make(&chain, file, upstream).map(Some),
+                Some(Err(reason)) => {
+                    let (prompt, place) = (pin.full_name(), file.place());
+                    Err(OfficialError::Read { prompt, place, reason: reason.clone() })
+                }
+            };
+            found.push((pin.clone(), file.clone(), text));
         }
-        Ok(found)
+        found
     }
 }
 
