@@ -282,6 +282,7 @@ pub(super) mod tests {
             limit_by: LimitBy::First,
             prompt: Wording::Found,
             strip_output: true,
+            allow_other_data: false,
             metrics: Vec::new(),
             fields: BTreeMap::new(),
             system: None,
@@ -324,6 +325,9 @@ pub(super) mod tests {
                     c.fields = [("questoin".into(), "prompt".into())].into();
                 },
             ),
+            ("`allow_other_data` means nothing to the benchmark `manifest`: remove it", |c| {
+                (c.name, c.allow_other_data) = ("manifest".into(), true);
+            }),
             ("`languages` means nothing to the benchmark `manifest`: remove it", |c| {
                 (c.name, c.languages) = ("manifest".into(), vec!["eng".into()]);
             }),

@@ -63,7 +63,8 @@ fn section(loaded: &Loaded, index: usize, config: &BenchmarkConfig) -> Result<Se
     let at = |key: &str, problem: &dyn std::fmt::Display| {
         problem_at(loaded, &["benchmark".into(), index.into(), key.into()], problem)
     };
-    let prompts = wording::of(config, &pins, takes_finished(&loaded.config)).map_err(|e| at("prompt", &e))?;
+    let prompts = wording::of(config, &pins, model::takes_finished_prompts(&loaded.config.model))
+        .map_err(|e| at("prompt", &e))?;
     let window = loaded.config.model.audio.window;
     let benchmark = benchmark::build(config, prompts.clone(), window).map_err(|e| at(e.key(), &e))?;
     let dataset = Dataset::open(&config.data, config.media.as_deref()).map_err(|e| {
@@ -79,6 +80,21 @@ fn section(loaded: &Loaded, index: usize, config: &BenchmarkConfig) -> Result<Se
         }
     })?;
     Ok(Section { config: config.clone(), benchmark: Arc::from(benchmark), prompts, dataset })
+}
+
+/// What is to be said of data that are not the published ones, where the config does not allow them.
+pub(super) fn other_data(loaded: &Loaded, index: usize, differs: &[String]) -> Option<String> {
+    let config = loaded.config.benchmarks.get(index)?;
+    if differs.is_empty() || config.allow_other_data {
+        return None;
+    }
+    let sentence = format!(
+        "the data are not the ones that the paper's figures are of: {}; get the published ones with `harness fetch {}`, \
+         try a part with --limit, or set `allow_other_data = true` here: then every table says how the data differ",
+        differs.join("; "),
+        config.name
+    );
+    Some(problem_at(loaded, &["benchmark".into(), index.into(), "data".into()], &sentence))
 }
 
 /// A problem that was found after the config was read, shown at the line that it comes from.
@@ -106,10 +122,4 @@ pub(super) fn model(loaded: &Loaded, secrets: &Secrets) -> Result<Opened, Failur
         }
         None => Ok(opened),
     }
-}
-
-/// Whether the model takes finished prompt strings: a local one does, a server where it is asked for completions.
-fn takes_finished(config: &RunConfig) -> bool {
-    let completions = |endpoint: &config::EndpointConfig| endpoint.wire.completions;
-    config.model.local.is_some() || config.model.endpoint.as_ref().is_some_and(completions)
 }

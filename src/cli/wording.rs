@@ -93,3 +93,113 @@ fn read_prompts(file: &Path) -> Result<PromptSet, String> {
     let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     PromptSet::parse(&text, &name).map_err(|e| format!("{}: {e}", file.display()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::benchmark::section_with_defaults;
+    use crate::prompt::sha256_hex;
+
+    const FULL: &str = "<s>Answer.</s><u>In {src}; answer in {tgt}.</u>";
+    const ASK: &str = "full = f'<s>Answer.</s><u>In {src}; answer in {tgt}.</u>'\n";
+
+    /// Pins of made-up words for the texts of spoken questions and for the judge.
+    fn pins() -> Pins {
+        let file = |id: &str| {
+            format!(
+                "[[file]]\nid = '{id}'\nrepository = 'some/one'\ncommit = '{}'\npath = '{id}.py'\nlicence = 'MIT'\n",
+                "0123456789".repeat(4)
+            )
+        };
+        let text = |name: &str, how: &str, places: &str, words: &str| {
+            format!(
+                "[[text]]\nbenchmark = 'ccfqa'\nname = '{name}'\nstatus = 'official'\n{how}\nplaces = [{places}]\n\
+                 sha256 = '{}'\n",
+                sha256_hex(words)
+            )
+        };
+        let between =
+            |a: &str, b: &str| format!("of = 'speech_full'\nsteps = [{{ between = ['{a}', '{b}'] }}]");
+        let pins = [
+            "version = 1\n".to_owned(),
+            file("ask"),
+            file("judge"),
+            text("speech_full", "file = 'ask'\ncut.python = { after = 'full = ' }", "'src', 'tgt'", FULL),
+            text("speech_system", &between("<s>", "</s>"), "", "Answer."),
+            text("speech_user", &between("<u>", "</u>"), "'src', 'tgt'", "In {src}; answer in {tgt}."),
+            text("judge", "file = 'judge'\ncut.json = ''", "'tgt_a', 'lang_a'", "{tgt_a} {lang_a}?"),
+        ];
+        Pins::parse(&pins.concat()).unwrap()
+    }
+
+    /// A data folder with these upstream files.
+    fn data(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("official/some+one").join("0123456789".repeat(4));
+        std::fs::create_dir_all(&folder).unwrap();
+        for (name, text) in files {
+            std::fs::write(folder.join(name), text).unwrap();
+        }
+        dir
+    }
+
+    fn section(data: &Path, prompt: Wording) -> BenchmarkConfig {
+        BenchmarkConfig { data: data.to_owned(), prompt, ..section_with_defaults("ccfqa") }
+    }
+
+    const OFFICIAL: &str = "official (some/one@0123456)";
+
+    #[test]
+    fn official_words_are_used_where_their_files_are_and_ours_for_the_rest() {
+        let dir = data(&[("ask.py", ASK)]);
+        let set = of(&section(dir.path(), Wording::Found), &pins(), false).unwrap();
+        assert_eq!((set.status("speech_user"), set.get("speech_system")), (OFFICIAL, Some("Answer.")));
+        assert_eq!(set.status("text_user"), "harness wording");
+        assert_eq!(set.status("judge"), "harness wording", "its file is not there");
+        assert_eq!(set.get("speech_full"), None, "a chat server takes messages");
+        let local = of(&section(dir.path(), Wording::Found), &pins(), true).unwrap();
+        assert_eq!((local.get("speech_full"), local.status("speech_full")), (Some(FULL), OFFICIAL));
+        // The index file stands for its folder, and for the one around that.
+        for index in ["test.jsonl", "jsonl/test.jsonl"] {
+            let set = of(&section(&dir.path().join(index), Wording::Found), &pins(), false).unwrap();
+            assert_eq!(set.status("speech_user"), OFFICIAL, "{index}");
+        }
+        let ours = of(&section(dir.path(), Wording::Harness), &pins(), true).unwrap();
+        assert_eq!((ours.status("speech_user"), ours.get("speech_full")), ("harness wording", None));
+        let empty = data(&[]);
+        let none = of(&section(empty.path(), Wording::Found), &pins(), true).unwrap();
+        assert_eq!(none, crate::benchmark::harness_wording("ccfqa").unwrap());
+    }
+
+    #[test]
+    fn official_words_that_are_asked_for_must_all_be_there() {
+        let dir = data(&[("ask.py", ASK)]);
+        let error = of(&section(dir.path(), Wording::Official), &pins(), false).unwrap_err();
+        let folder = dir.path().display();
+        assert_eq!(
+            error,
+            format!(
+                "the official prompt ccfqa/judge is cut out of {folder}/official/some+one/{}/judge.py, which is not \
+                 there: get it with `harness fetch ccfqa --only prompts --to {folder}`",
+                "0123456789".repeat(4)
+            )
+        );
+        let dir = data(&[("ask.py", ASK), ("judge.py", "\"{tgt_a} {lang_a}?\"")]);
+        let set = of(&section(dir.path(), Wording::Official), &pins(), false).unwrap();
+        assert_eq!((set.status("judge"), set.status("text_user")), (OFFICIAL, "harness wording"));
+        let none = BenchmarkConfig { prompt: Wording::Official, ..section_with_defaults("manifest") };
+        assert!(of(&none, &pins(), false).unwrap_err().contains("no official prompts of `manifest`"));
+    }
+
+    #[test]
+    fn another_file_is_refused_even_where_nothing_was_asked_for() {
+        let dir = data(&[("ask.py", &ASK.replace("Answer.", "Reply."))]);
+        let error = of(&section(dir.path(), Wording::Found), &pins(), false).unwrap_err();
+        assert!(
+            error.starts_with("the official prompt ccfqa/speech_full, cut out of official/some+one/"),
+            "{error}"
+        );
+        assert!(error.contains(&sha256_hex(FULL)) && error.ends_with("to use our own wording"), "{error}");
+        assert!(of(&section(dir.path(), Wording::Harness), &pins(), false).is_ok());
+    }
+}

@@ -256,6 +256,10 @@ pub struct RawBenchmark {
     /// folder, and ours else.
     #[schemars(length(min = 1), example = &"official")]
     pub prompt: Option<String>,
+    /// Whether data are taken that are not the ones the paper's figures are of: another number of rows, other counts,
+    /// copies. Every table then says how they differ.
+    #[schemars(extend("default" = false), example = true)]
+    pub allow_other_data: Option<bool>,
     /// Whether answers go through the paper's post-processing before they are scored.
     #[schemars(extend("default" = true), example = true)]
     pub strip_output: Option<bool>,

@@ -196,6 +196,7 @@ fn benchmark(index: usize, raw: RawBenchmark, folders: &Folders<'_>) -> Benchmar
             Wording::File(file) => Wording::File(path(&file.to_string_lossy(), "prompt")),
             word => word,
         },
+        allow_other_data: raw.allow_other_data.unwrap_or(false),
         strip_output: raw.strip_output.unwrap_or(true),
         metrics: raw.metrics.unwrap_or_default(),
         fields: raw.fields.unwrap_or_default(),

@@ -195,6 +195,9 @@ pub struct BenchmarkConfig {
     /// Which wording of the prompts is used.
     #[serde(default)]
     pub prompt: Wording,
+    /// Whether data that are not the published ones are taken.
+    #[serde(default)]
+    pub allow_other_data: bool,
     /// Whether answers go through the paper's post-processing before scoring.
     pub strip_output: bool,
     /// The metrics of a `manifest` benchmark.

@@ -114,6 +114,7 @@ fn defaults_are_filled_in() {
             limit: None,
             limit_by: LimitBy::First,
             prompt: Wording::Found,
+            allow_other_data: false,
             strip_output: true,
             metrics: vec![],
             fields: std::collections::BTreeMap::new(),
@@ -169,7 +170,7 @@ fn defaults_of_the_schema_are_those_that_are_used() {
         }
         walk(&schema(), &resolved, "", &mut seen);
     }
-    assert_eq!(seen.len(), 40, "{seen:#?}");
+    assert_eq!(seen.len(), 41, "{seen:#?}");
 }
 
 #[test]
@@ -548,7 +549,7 @@ fn the_reference_names_every_key() {
     let page = include_str!("../../docs/config.md");
     let mut all = Vec::new();
     keys(schema::root(), "", &mut all);
-    assert_eq!(all.len(), 72);
+    assert_eq!(all.len(), 73);
     for (path, schema) in &all {
         let heading = format!("\n### `{path}`\n");
         let at = page.find(&heading).unwrap_or_else(|| panic!("docs/config.md lacks the heading {heading}"));

@@ -101,7 +101,9 @@ impl Ccfqa {
     fn data_departures(&self, facts: &RunFacts<'_>) -> Vec<String> {
         let mut found = Vec::new();
         let items = facts.subset.map_or(facts.samples, |(_, all)| all);
-        if items != TEST_ITEMS {
+        if !facts.data_differs.is_empty() {
+            found.push(format!("the data are not the published ones: {}", facts.data_differs.join("; ")));
+        } else if items != TEST_ITEMS {
             found.push(format!("the data hold {items} items, the paper's test split 1,000"));
         }
         if let Some((taken, all)) = facts.subset.filter(|(taken, all)| taken != all) {

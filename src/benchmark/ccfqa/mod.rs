@@ -11,7 +11,7 @@ mod score;
 mod tables;
 
 use super::build::{BuildError, Entry, PromptText, check_prompts};
-use super::{Benchmark, BenchmarkScores, Draft, RunFacts, Scorer};
+use super::{Benchmark, BenchmarkScores, DataCheck, Draft, RunFacts, Scorer, sources};
 use crate::config::BenchmarkConfig;
 use crate::prompt::{PromptInfo, PromptSet, fill, places};
 use crate::report::published::Published;
@@ -289,6 +289,10 @@ impl Benchmark for Ccfqa {
             }
         }
         Ok(Sample { id: index.to_string(), row })
+    }
+
+    fn data_check(&self) -> Option<DataCheck> {
+        DataCheck::new(sources::sources(NAME).ok()?.expect)
     }
 
     fn requests(&self, sample: &Sample) -> Vec<Draft> {
