@@ -6,7 +6,7 @@ use super::Benchmark;
 use super::ccfqa::{self, Ccfqa};
 use super::manifest::{self, Manifest};
 use crate::config::BenchmarkConfig;
-use crate::prompt::{HARNESS_WORDING, PromptError, PromptSet, places};
+use crate::prompt::{PromptError, PromptSet, places};
 use crate::report::published::{Published, PublishedError};
 use crate::types::Window;
 
@@ -42,6 +42,28 @@ pub struct PromptText {
     pub places: &'static [&'static str],
     /// The places that it must hold.
     pub must: &'static [&'static str],
+    /// Whether it is a finished prompt string with control tokens, for models that take such.
+    pub finished: bool,
+}
+
+impl PromptText {
+    /// The text of a message.
+    pub(super) const fn message(
+        name: &'static str,
+        places: &'static [&'static str],
+        must: &'static [&'static str],
+    ) -> Self {
+        Self { name, places, must, finished: false }
+    }
+
+    /// A finished prompt string.
+    pub(super) const fn finished(
+        name: &'static str,
+        places: &'static [&'static str],
+        must: &'static [&'static str],
+    ) -> Self {
+        Self { name, places, must, finished: true }
+    }
 }
 
 /// Why a section gives no benchmark.
@@ -141,9 +163,34 @@ pub fn catalogue() -> Vec<Entry> {
 
 /// Our own wording of a benchmark's prompts; an empty set for one that needs none.
 pub fn harness_wording(name: &str) -> Result<PromptSet, PromptError> {
-    match entry(name).map(|entry| entry.wording) {
+    let unbuilt = || UNBUILT.into_iter().find(|(unbuilt, _)| *unbuilt == name).map(|(_, wording)| wording);
+    match entry(name).map(|entry| entry.wording).or_else(unbuilt) {
         None | Some("") => Ok(PromptSet::default()),
-        Some(wording) => PromptSet::parse(wording, HARNESS_WORDING),
+        Some(wording) => PromptSet::parse_own(wording),
+    }
+}
+
+/// Our own wording for benchmarks that cannot be run yet: their prompts can be read already.
+const UNBUILT: [(&str, &str); 4] = [
+    ("cp-bench", include_str!("../../prompts/cp-bench/harness.toml")),
+    ("cfever", include_str!("../../prompts/cfever/harness.toml")),
+    ("2m-belebele", include_str!("../../prompts/2m-belebele/harness.toml")),
+    ("simplevqa", include_str!("../../prompts/simplevqa/harness.toml")),
+];
+
+/// All benchmarks with prompts of their own, whether they can be run or not.
+pub fn with_prompts() -> Vec<&'static str> {
+    let built = catalogue().into_iter().filter(|entry| !entry.wording.is_empty()).map(|entry| entry.name);
+    let mut names: Vec<&str> = built.collect();
+    names.extend(UNBUILT.into_iter().map(|(name, _)| name).filter(|name| entry(name).is_none()));
+    names
+}
+
+/// All prompt texts that a benchmark knows, those for judging included.
+pub fn known_texts(benchmark: &str) -> &'static [PromptText] {
+    match benchmark {
+        ccfqa::NAME => &ccfqa::TEXTS,
+        _ => &[],
     }
 }
 
@@ -218,7 +265,7 @@ pub(super) mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::config::LimitBy;
+    use crate::config::{LimitBy, Wording};
     use crate::types::Profile;
 
     /// A section with defaults.
@@ -233,8 +280,9 @@ pub(super) mod tests {
             profile: Profile::Official,
             limit: None,
             limit_by: LimitBy::First,
-            prompt: None,
+            prompt: Wording::Found,
             strip_output: true,
+            allow_other_data: false,
             metrics: Vec::new(),
             fields: BTreeMap::new(),
             system: None,
@@ -277,6 +325,9 @@ pub(super) mod tests {
                     c.fields = [("questoin".into(), "prompt".into())].into();
                 },
             ),
+            ("`allow_other_data` means nothing to the benchmark `manifest`: remove it", |c| {
+                (c.name, c.allow_other_data) = ("manifest".into(), true);
+            }),
             ("`languages` means nothing to the benchmark `manifest`: remove it", |c| {
                 (c.name, c.languages) = ("manifest".into(), vec!["eng".into()]);
             }),
@@ -314,7 +365,7 @@ pub(super) mod tests {
         assert_eq!(
             error(&[], &[("speech_usr", Some("x"))]),
             "unknown prompt text `speech_usr`: did you mean `speech_user`? there are speech_system, speech_user, \
-             text_system, text_user, speech_full, judge"
+             text_system, text_user, speech_full, judge, judge_raw"
         );
         assert_eq!(
             error(&[], &[("speech_user", Some("{src} {target}"))]),
@@ -324,6 +375,60 @@ pub(super) mod tests {
             error(&[], &[("text_user", Some("in {tgt}"))]),
             "the prompt text `text_user` has no place `{question}`: without it nothing would be asked"
         );
+    }
+
+    #[test]
+    fn official_prompts_are_among_the_texts_that_benchmarks_know() {
+        let pins = crate::prompt::official::Pins::embedded().unwrap();
+        for entry in catalogue() {
+            for pin in pins.of(entry.name).filter(|pin| pin.status.replaces()) {
+                let text = known_texts(entry.name).iter().find(|text| text.name == pin.name).unwrap();
+                assert!(pin.places.iter().all(|place| text.places.contains(&place.as_str())), "{}", pin.name);
+                assert!(text.must.iter().all(|place| pin.places.iter().any(|p| p == place)), "{}", pin.name);
+            }
+        }
+    }
+
+    #[test]
+    fn prompts_of_all_benchmarks_can_be_read() {
+        assert_eq!(with_prompts(), ["ccfqa", "cp-bench", "cfever", "2m-belebele", "simplevqa"]);
+        for name in with_prompts() {
+            assert!(harness_wording(name).unwrap().names().next().is_some(), "{name}");
+        }
+        let belebele = harness_wording("2m-belebele").unwrap();
+        assert_eq!(
+            belebele.info("instruction").unwrap().sha256,
+            "1384fc5caf2218dd74f347bec054d63b4bdd2d5bdacbd40f02e32d4dd2c81015"
+        );
+        assert_eq!(belebele.status("block_hash"), crate::prompt::HARNESS_WORDING);
+        assert!(belebele.status("instruction").starts_with("official"));
+    }
+
+    /// The texts are the agreed ones, where the protocols are at hand.
+    #[test]
+    fn prompts_of_unbuilt_benchmarks_are_the_agreed_ones() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/protocols");
+        if !folder.is_dir() {
+            eprintln!("skipped: {} is not there", folder.display());
+            return;
+        }
+        for name in ["cp-bench", "cfever", "2m-belebele"] {
+            let text = std::fs::read_to_string(folder.join(name).join("prompts.toml")).unwrap();
+            let agreed: toml::Table = toml::from_str(&text).unwrap();
+            let ours = harness_wording(name).unwrap();
+            for text in ours.names() {
+                let block = &agreed[text];
+                assert_eq!(block["product_repo"].as_bool(), Some(true), "{name}/{text}");
+                // Our places are in lower case.
+                let agreed = ["A", "B", "C", "D"].iter().fold(
+                    block["text"].as_str().unwrap().to_owned(),
+                    |text, place| {
+                        text.replace(&format!("{{{place}}}"), &format!("{{{}}}", place.to_lowercase()))
+                    },
+                );
+                assert_eq!(ours.get(text), Some(agreed.as_str()), "{name}/{text}");
+            }
+        }
     }
 
     #[test]

@@ -6,9 +6,11 @@
 
 mod build;
 pub mod ccfqa;
+mod data_check;
 pub mod manifest;
 mod notes;
 pub mod scores;
+pub mod sources;
 mod watch;
 
 use crate::model::ModelIdentity;
@@ -19,8 +21,10 @@ use crate::types::{Generation, Planned, Prompt, Response, Sample, Tags};
 #[cfg(test)]
 pub(crate) use build::tests::section as section_with_defaults;
 pub use build::{
-    BuildError, Entry, PromptText, build, catalogue, entry, harness_wording, prompt_texts, published,
+    BuildError, Entry, PromptText, build, catalogue, entry, harness_wording, known_texts, prompt_texts,
+    published, with_prompts,
 };
+pub use data_check::DataCheck;
 pub use scores::{BenchmarkScores, ConditionCounts, MetricValue, UsageScores};
 
 /// A request as a benchmark makes it: the run adds model, settings, seed and media.
@@ -49,6 +53,8 @@ pub struct RunFacts<'a> {
     pub samples: u64,
     /// Samples that were taken, of those in the data; `None` when all.
     pub subset: Option<(u64, u64)>,
+    /// How the data differ from the published ones, as [`DataCheck`] found.
+    pub data_differs: &'a [String],
 }
 
 /// One paper's evaluation, set up by one `[[benchmark]]` section.
@@ -59,6 +65,12 @@ pub trait Benchmark: Send + Sync {
     /// A sample from a row of the published format, which stands in that line of its file (the first is 1). The
     /// error says what is wrong with the row; the dataset adds file and line.
     fn sample(&self, line: u64, row: serde_json::Value) -> Result<Sample, String>;
+
+    /// A fresh look at whether the data are the ones that the paper's figures are of; `None` where the benchmark has
+    /// no published data, or nothing is known of them.
+    fn data_check(&self) -> Option<DataCheck> {
+        None
+    }
 
     /// The requests on a sample, those on the same clip next to each other.
     fn requests(&self, sample: &Sample) -> Vec<Draft>;

@@ -49,6 +49,9 @@ pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
             Ok(facts) => {
                 for facts in &facts {
                     describe(&mut out, section, facts, &mut problems);
+                    let position = config.benchmarks.iter().position(|b| b.label == facts.label);
+                    let differs = &facts.dataset.differs;
+                    problems.extend(position.and_then(|at| open::other_data(&loaded, at, differs)));
                 }
             }
             Err(e) => problems.push(format!("error: {e}")),
@@ -132,6 +135,9 @@ fn describe(out: &mut String, section: &Section, facts: &ManifestBenchmark, prob
         section.dataset.index().display(),
         facts.samples
     );
+    if !facts.dataset.differs.is_empty() {
+        let _ = writeln!(out, "  differs   {}", facts.dataset.differs.join("; "));
+    }
     for (condition, requests) in &facts.conditions {
         let _ = writeln!(out, "  {condition:<9} {}", plural(*requests, "request"));
     }

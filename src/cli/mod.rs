@@ -8,8 +8,10 @@ mod list;
 mod open;
 mod probe;
 mod progress;
+mod prompts;
 mod report;
 mod run;
+mod wording;
 
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
@@ -71,6 +73,9 @@ enum Command {
     Report(FolderArgs),
     /// List benchmarks, conditions, metrics and model kinds.
     List,
+    /// List the prompts of all benchmarks: the authors' own, where they stand and whether they are here, and
+    /// ours. `prompts show` prints one.
+    Prompts(PromptsArgs),
     /// Print the JSON schema of config files.
     Schema,
 }
@@ -129,6 +134,46 @@ struct CheckArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+struct PromptsArgs {
+    #[command(subcommand)]
+    show: Option<PromptsCommand>,
+    /// The data folder in which upstream files are looked for, or a folder of such folders
+    /// [default: data/BENCHMARK].
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum PromptsCommand {
+    /// Print a prompt with its places filled: the authors' wording where it is here, ours else.
+    Show(ShowArgs),
+}
+
+#[derive(Debug, Args)]
+struct ShowArgs {
+    /// The prompt, for example `ccfqa/speech_user`.
+    #[arg(value_name = "BENCHMARK/NAME")]
+    prompt: String,
+    /// Fill a place with this text instead of an example. May be given several times.
+    #[arg(long = "set", value_name = "PLACE=VALUE", value_parser = prompts::place)]
+    set: Vec<(String, String)>,
+    /// Our own wording, even where the authors' is here.
+    #[arg(long)]
+    harness: bool,
+    /// As it stands, places not filled.
+    #[arg(long, conflicts_with = "set")]
+    template: bool,
+    /// The data folder in which upstream files are looked for, or a folder of such folders
+    /// [default: data/BENCHMARK].
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
 struct FolderArgs {
     /// The run: its name in the results folder, or the path of its folder.
     run: String,
@@ -159,6 +204,10 @@ pub fn main() -> ExitCode {
         Command::Score(args) => report::score(&args),
         Command::Report(args) => report::report(&args),
         Command::List => list::list(),
+        Command::Prompts(args) => match &args.show {
+            Some(PromptsCommand::Show(args)) => prompts::show(args),
+            None => prompts::list(&args),
+        },
         Command::Schema => list::schema(),
     };
     match result {

@@ -1,16 +1,16 @@
 //! From a config file to sections and model: what `run` and `check` have in common.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::ConfigArgs;
 use super::exit::{self, Failure};
+use super::{ConfigArgs, wording};
 use crate::benchmark;
 use crate::config::secret::{self, Secrets};
 use crate::config::{self, BenchmarkConfig, Loaded, Override, RunConfig, Step};
 use crate::dataset::{Dataset, DatasetError};
 use crate::model::{self, Opened};
-use crate::prompt::PromptSet;
+use crate::prompt::official::Pins;
 use crate::run::plan::Section;
 
 /// Loads the config with what the command line changes in it.
@@ -59,13 +59,12 @@ pub(super) fn sections_and_problems(loaded: &Loaded) -> (Vec<Section>, Vec<Strin
 }
 
 fn section(loaded: &Loaded, index: usize, config: &BenchmarkConfig) -> Result<Section, String> {
+    let pins = Pins::embedded().map_err(|e| format!("error: {e}"))?;
     let at = |key: &str, problem: &dyn std::fmt::Display| {
         problem_at(loaded, &["benchmark".into(), index.into(), key.into()], problem)
     };
-    let prompts = match &config.prompt {
-        None => benchmark::harness_wording(&config.name).map_err(|e| at("name", &e))?,
-        Some(file) => read_prompts(file).map_err(|e| at("prompt", &e))?,
-    };
+    let prompts = wording::of(config, &pins, model::takes_finished_prompts(&loaded.config.model))
+        .map_err(|e| at("prompt", &e))?;
     let window = loaded.config.model.audio.window;
     let benchmark = benchmark::build(config, prompts.clone(), window).map_err(|e| at(e.key(), &e))?;
     let dataset = Dataset::open(&config.data, config.media.as_deref()).map_err(|e| {
@@ -81,6 +80,21 @@ fn section(loaded: &Loaded, index: usize, config: &BenchmarkConfig) -> Result<Se
         }
     })?;
     Ok(Section { config: config.clone(), benchmark: Arc::from(benchmark), prompts, dataset })
+}
+
+/// What is to be said of data that are not the published ones, where the config does not allow them.
+pub(super) fn other_data(loaded: &Loaded, index: usize, differs: &[String]) -> Option<String> {
+    let config = loaded.config.benchmarks.get(index)?;
+    if differs.is_empty() || config.allow_other_data {
+        return None;
+    }
+    let sentence = format!(
+        "the data are not the ones that the paper's figures are of: {}; get the published ones with `harness fetch {}`, \
+         try a part with --limit, or set `allow_other_data = true` here: then every table says how the data differ",
+        differs.join("; "),
+        config.name
+    );
+    Some(problem_at(loaded, &["benchmark".into(), index.into(), "data".into()], &sentence))
 }
 
 /// A problem that was found after the config was read, shown at the line that it comes from.
@@ -108,10 +122,4 @@ pub(super) fn model(loaded: &Loaded, secrets: &Secrets) -> Result<Opened, Failur
         }
         None => Ok(opened),
     }
-}
-
-fn read_prompts(file: &Path) -> Result<PromptSet, String> {
-    let text = std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
-    let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    PromptSet::parse(&text, &name).map_err(|e| format!("{}: {e}", file.display()))
 }

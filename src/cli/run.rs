@@ -39,6 +39,13 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
     let recipe =
         Recipe::new(&opened.identity, config.model.audio.max_seconds, &config.generation, config.run.seed);
     let plan = Plan::new(sections, recipe)?;
+    let differences = plan.differences()?;
+    let differences = differences.iter().enumerate();
+    let other_data: Vec<String> =
+        differences.filter_map(|(index, differs)| open::other_data(&loaded, index, differs)).collect();
+    if !other_data.is_empty() {
+        return Err(Failure::new(exit::USAGE, other_data.join("\n")));
+    }
 
     // The folder and its files come first: a place that cannot be written fails before the long work.
     let begin = match (args.resume, args.fresh) {

@@ -31,6 +31,7 @@ pub use problem::{ConfigError, Place, Problem, Spot, nearest};
 pub use resolve::DEFAULT_SEED;
 pub use resolved::{
     AudioConfig, BenchmarkConfig, LimitBy, LocalConfig, ModelConfig, ModelKind, RunConfig, RunSection,
+    Wording,
 };
 pub use schema::schema;
 pub use tree::{Locator, Step};

@@ -251,9 +251,15 @@ pub struct RawBenchmark {
     /// How `limit` picks samples.
     #[schemars(extend("default" = "first"), example = &"seeded")]
     pub limit_by: Option<LimitBy>,
-    /// A TOML file of prompt texts to use in place of the harness wording, for instance the authors' own.
-    #[schemars(length(min = 1), example = &"../prompts/ccfqa.toml")]
+    /// The wording of the prompts: `official` (the authors', out of the files that `harness fetch` gets), `harness`
+    /// (ours), or a TOML file of prompt texts. By default the official wording where its files are in the data
+    /// folder, and ours else.
+    #[schemars(length(min = 1), example = &"official")]
     pub prompt: Option<String>,
+    /// Whether data are taken that are not the ones the paper's figures are of: another number of rows, other counts,
+    /// copies. Every table then says how they differ.
+    #[schemars(extend("default" = false), example = true)]
+    pub allow_other_data: Option<bool>,
     /// Whether answers go through the paper's post-processing before they are scored.
     #[schemars(extend("default" = true), example = true)]
     pub strip_output: Option<bool>,

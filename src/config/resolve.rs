@@ -8,7 +8,7 @@ use super::raw::{
     ARCHITECTURES, RawAudio, RawBenchmark, RawConfig, RawDtype, RawGeneration, RawModel, RawRun,
 };
 use super::resolved::{
-    AudioConfig, BenchmarkConfig, LocalConfig, ModelConfig, ModelKind, RunConfig, RunSection,
+    AudioConfig, BenchmarkConfig, LocalConfig, ModelConfig, ModelKind, RunConfig, RunSection, Wording,
 };
 use super::tree::{Locator, Node, Step};
 use crate::types::Generation;
@@ -192,7 +192,11 @@ fn benchmark(index: usize, raw: RawBenchmark, folders: &Folders<'_>) -> Benchmar
         profile: raw.profile.unwrap_or_default(),
         limit: raw.limit,
         limit_by: raw.limit_by.unwrap_or_default(),
-        prompt: raw.prompt.map(|text| path(&text, "prompt")),
+        prompt: match Wording::from(raw.prompt) {
+            Wording::File(file) => Wording::File(path(&file.to_string_lossy(), "prompt")),
+            word => word,
+        },
+        allow_other_data: raw.allow_other_data.unwrap_or(false),
         strip_output: raw.strip_output.unwrap_or(true),
         metrics: raw.metrics.unwrap_or_default(),
         fields: raw.fields.unwrap_or_default(),

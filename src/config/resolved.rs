@@ -134,6 +134,43 @@ pub enum LimitBy {
     Seeded,
 }
 
+/// Which wording of prompts is used.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Option<String>", into = "Option<String>")]
+pub enum Wording {
+    /// Official prompts where their upstream files lie in the data folder, the harness wording else.
+    #[default]
+    Found,
+    /// Official prompts, which must be there.
+    Official,
+    /// The harness wording.
+    Harness,
+    /// A file of prompt texts.
+    File(PathBuf),
+}
+
+impl From<Option<String>> for Wording {
+    fn from(text: Option<String>) -> Self {
+        match text {
+            None => Self::Found,
+            Some(text) if text == "official" => Self::Official,
+            Some(text) if text == "harness" => Self::Harness,
+            Some(text) => Self::File(text.into()),
+        }
+    }
+}
+
+impl From<Wording> for Option<String> {
+    fn from(wording: Wording) -> Self {
+        match wording {
+            Wording::Found => None,
+            Wording::Official => Some("official".to_owned()),
+            Wording::Harness => Some("harness".to_owned()),
+            Wording::File(path) => Some(path.to_string_lossy().into_owned()),
+        }
+    }
+}
+
 /// One `[[benchmark]]` section.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BenchmarkConfig {
@@ -155,8 +192,12 @@ pub struct BenchmarkConfig {
     pub limit: Option<u64>,
     /// How `limit` picks samples.
     pub limit_by: LimitBy,
-    /// A file of prompt texts that replaces the harness wording.
-    pub prompt: Option<PathBuf>,
+    /// Which wording of the prompts is used.
+    #[serde(default)]
+    pub prompt: Wording,
+    /// Whether data that are not the published ones are taken.
+    #[serde(default)]
+    pub allow_other_data: bool,
     /// Whether answers go through the paper's post-processing before scoring.
     pub strip_output: bool,
     /// The metrics of a `manifest` benchmark.

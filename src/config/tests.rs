@@ -113,7 +113,8 @@ fn defaults_are_filled_in() {
             profile: Profile::Official,
             limit: None,
             limit_by: LimitBy::First,
-            prompt: None,
+            prompt: Wording::Found,
+            allow_other_data: false,
             strip_output: true,
             metrics: vec![],
             fields: std::collections::BTreeMap::new(),
@@ -169,7 +170,7 @@ fn defaults_of_the_schema_are_those_that_are_used() {
         }
         walk(&schema(), &resolved, "", &mut seen);
     }
-    assert_eq!(seen.len(), 40, "{seen:#?}");
+    assert_eq!(seen.len(), 41, "{seen:#?}");
 }
 
 #[test]
@@ -221,7 +222,7 @@ fn everything_can_be_typed() {
     assert_eq!((config.generation.top_k, config.generation.max_new_tokens), (0, 7));
     assert_eq!(config.generation.stop, ["\n", "END"]);
     let benchmark = &config.benchmarks[0];
-    assert_eq!(benchmark.prompt, Some(PathBuf::from("settings/p.toml")));
+    assert_eq!(benchmark.prompt, Wording::File(PathBuf::from("settings/p.toml")));
     assert_eq!(
         (benchmark.limit, benchmark.limit_by, benchmark.profile),
         (Some(3), LimitBy::Seeded, Profile::Recipe)
@@ -548,7 +549,7 @@ fn the_reference_names_every_key() {
     let page = include_str!("../../docs/config.md");
     let mut all = Vec::new();
     keys(schema::root(), "", &mut all);
-    assert_eq!(all.len(), 72);
+    assert_eq!(all.len(), 73);
     for (path, schema) in &all {
         let heading = format!("\n### `{path}`\n");
         let at = page.find(&heading).unwrap_or_else(|| panic!("docs/config.md lacks the heading {heading}"));

@@ -11,7 +11,7 @@ mod endpoint_spec;
 pub mod local;
 mod open;
 
-pub use open::{KINDS, Kind, ModelError, Opened, load, open};
+pub use open::{KINDS, Kind, ModelError, Opened, load, open, takes_finished_prompts};
 
 use futures::future::BoxFuture;
 use schemars::JsonSchema;

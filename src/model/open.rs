@@ -123,6 +123,13 @@ pub fn open(config: &ModelConfig, secrets: &Secrets) -> Result<Opened, ModelErro
     }
 }
 
+/// Whether a model takes finished prompt strings with the control tokens of the Qwen2-Audio family: the local one
+/// does, and a server where it is asked for completions. Others put chats through a template of their own.
+pub fn takes_finished_prompts(config: &ModelConfig) -> bool {
+    let local = config.local.as_ref().is_some_and(|local| local.architecture == "qwen2_audio");
+    local || config.endpoint.as_ref().is_some_and(|endpoint| endpoint.wire.completions)
+}
+
 /// Loads a model that was looked at.
 #[cfg_attr(
     not(any(feature = "local", feature = "endpoint")),

@@ -46,9 +46,22 @@ impl PromptSet {
     /// `text = "…"`; a block's `sha256`, where there is one, must be that of its text, and its other keys are
     /// notes. `status` says in tables where the texts came from.
     pub fn parse(toml_text: &str, status: impl Into<String>) -> Result<Self, PromptError> {
+        Self::read(toml_text, status.into(), false)
+    }
+
+    /// The texts of a prompt file of this program, which are [`HARNESS_WORDING`]; a block's own `status` is believed.
+    pub fn parse_own(toml_text: &str) -> Result<Self, PromptError> {
+        Self::read(toml_text, HARNESS_WORDING.to_owned(), true)
+    }
+
+    fn read(toml_text: &str, status: String, believed: bool) -> Result<Self, PromptError> {
         let mut texts = BTreeMap::new();
+        let mut own = Vec::new();
         for (name, value) in toml::from_str::<Table>(toml_text)? {
             let Value::Table(block) = value else { return Err(PromptError::NoText(name)) };
+            if let Some(Value::String(status)) = block.get("status").filter(|_| believed && name != "texts") {
+                own.push((name.clone(), status.clone()));
+            }
             let found =
                 if name == "texts" { listed(block)? } else { vec![(name.clone(), text_of(&name, &block)?)] };
             for (name, text) in found {
@@ -57,7 +70,16 @@ impl PromptSet {
                 }
             }
         }
-        if texts.is_empty() { Err(PromptError::Empty) } else { Ok(Self::new(status, texts)) }
+        if texts.is_empty() {
+            return Err(PromptError::Empty);
+        }
+        let mut set = Self::new(status, texts);
+        for (name, status) in own {
+            let text = set.get(&name).unwrap_or_default().to_owned();
+            let sha256 = sha256_hex(&text);
+            set.put(&name, text, status, sha256);
+        }
+        Ok(set)
     }
 }
 
@@ -103,6 +125,14 @@ mod tests {
         let set = PromptSet::parse(text, "my.toml").unwrap();
         assert_eq!((set.get("a"), set.get("b"), set.get("c")), (Some("1"), Some("two\nlines"), None));
         assert_eq!(set.info("a").unwrap().status, "my.toml");
+    }
+
+    #[test]
+    fn only_files_of_this_program_say_what_their_texts_are() {
+        let text = "[texts]\na = \"1\"\n[b]\ntext = \"2\"\nstatus = \"official (paper)\"";
+        let own = PromptSet::parse_own(text).unwrap();
+        assert_eq!((own.status("a"), own.status("b")), (HARNESS_WORDING, "official (paper)"));
+        assert_eq!(PromptSet::parse(text, "my.toml").unwrap().status("b"), "my.toml");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! looked at again. This room must not know benchmarks or models.
 
 mod file;
+pub mod official;
 
 use std::collections::BTreeMap;
 
@@ -18,9 +19,10 @@ pub use file::{HARNESS_WORDING, PromptError};
 pub struct PromptInfo {
     /// Its name within its file.
     pub name: String,
-    /// Where it came from: `harness wording`, or the file that the config names.
+    /// Where it came from: `harness wording`, the file that the config names, or `official` and `reconstructed`
+    /// with repository and commit.
     pub status: String,
-    /// SHA-256 of the text before places are filled, in hexadecimal.
+    /// SHA-256 of the text before places are filled, in hexadecimal; of official ones as it stands upstream.
     pub sha256: String,
 }
 
@@ -29,17 +31,35 @@ pub struct PromptInfo {
 pub struct PromptSet {
     status: String,
     texts: BTreeMap<String, String>,
+    /// Of texts that have another origin than the rest.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    origins: BTreeMap<String, TextOrigin>,
+}
+
+/// Where a single text came from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct TextOrigin {
+    status: String,
+    /// Of the text as it stands at its origin, where that writes places in another way.
+    sha256: String,
 }
 
 impl PromptSet {
     /// A set of texts that share a status.
     pub fn new(status: impl Into<String>, texts: BTreeMap<String, String>) -> Self {
-        Self { status: status.into(), texts }
+        Self { status: status.into(), texts, origins: BTreeMap::new() }
     }
 
-    /// Where the texts came from.
-    pub fn status(&self) -> &str {
-        &self.status
+    /// Puts a text of another origin in, in place of one of its name if there is one. `sha256` is that of the text
+    /// as it stands at its origin.
+    pub fn put(&mut self, name: &str, text: String, status: String, sha256: String) {
+        self.texts.insert(name.to_owned(), text);
+        self.origins.insert(name.to_owned(), TextOrigin { status, sha256 });
+    }
+
+    /// Where a text came from.
+    pub fn status(&self, name: &str) -> &str {
+        self.origins.get(name).map_or(&self.status, |origin| &origin.status)
     }
 
     /// A text, if the set holds it.
@@ -55,7 +75,8 @@ impl PromptSet {
     /// What manifest and tables say of a text.
     pub fn info(&self, name: &str) -> Option<PromptInfo> {
         let text = self.get(name)?;
-        Some(PromptInfo { name: name.to_owned(), status: self.status.clone(), sha256: sha256_hex(text) })
+        let sha256 = self.origins.get(name).map_or_else(|| sha256_hex(text), |origin| origin.sha256.clone());
+        Some(PromptInfo { name: name.to_owned(), status: self.status(name).to_owned(), sha256 })
     }
 }
 
@@ -116,6 +137,22 @@ mod tests {
     #[test]
     fn places_are_found_in_order() {
         assert_eq!(places("{question}\nin {src}, {src} {} {Not} {a b"), ["question", "src", "src"]);
+    }
+
+    #[test]
+    fn texts_of_another_origin_keep_their_own_status_and_hash() {
+        let texts = [("a".to_owned(), "1".to_owned()), ("b".to_owned(), "2".to_owned())].into();
+        let mut set = PromptSet::new("ours", texts);
+        let plain = serde_json::to_string(&set).unwrap();
+        assert_eq!(plain, r#"{"status":"ours","texts":{"a":"1","b":"2"}}"#, "as before origins were kept");
+        set.put("b", "{q}".to_owned(), "official (x/y@1234567)".to_owned(), "00".to_owned());
+        assert_eq!((set.status("a"), set.status("b")), ("ours", "official (x/y@1234567)"));
+        assert_eq!((set.get("b"), set.info("b").unwrap().sha256.as_str()), (Some("{q}"), "00"));
+        assert_eq!(set.info("a").unwrap().sha256, sha256_hex("1"));
+        let back: PromptSet = serde_json::from_str(&serde_json::to_string(&set).unwrap()).unwrap();
+        assert_eq!(back, set);
+        let old: PromptSet = serde_json::from_str(&plain).unwrap();
+        assert_eq!(old.status("b"), "ours");
     }
 
     #[test]

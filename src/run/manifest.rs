@@ -139,6 +139,9 @@ pub struct DatasetFacts {
     pub blake3: Digest,
     /// Samples in it, whether taken or not.
     pub samples: u64,
+    /// How they differ from the published data, where all were taken and something is published.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub differs: Vec<String>,
     /// Rows that could not be read.
     pub unreadable_rows: u64,
     /// What is wrong with the first of them.

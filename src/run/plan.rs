@@ -13,8 +13,7 @@ use serde::Serialize;
 use super::folder::{FolderError, write_whole};
 use super::manifest::{DatasetFacts, ManifestBenchmark};
 use super::plan_file::{Hashing, write_header};
-
-use crate::benchmark::{Benchmark, Draft};
+use crate::benchmark::{Benchmark, DataCheck, Draft};
 use crate::config::{BenchmarkConfig, LimitBy};
 use crate::dataset::{Dataset, DatasetError, RowError};
 use crate::model::ModelIdentity;
@@ -197,6 +196,11 @@ impl Section {
         let mut rows = self.dataset.rows()?;
         let mut seen: HashSet<u64> = HashSet::new();
         let (mut samples, mut taken) = (0_u64, 0_u64);
+        // A part of the data cannot be compared with the whole.
+        let mut check = match selection {
+            Selection::All => self.benchmark.data_check(),
+            _ => None,
+        };
         for row in rows.by_ref() {
             let sample = row.and_then(|row| {
                 let line = row.line;
@@ -214,15 +218,20 @@ impl Section {
                 (Err(_), _) | (Ok(_), Selection::All) => true,
             };
             samples += u64::from(sample.is_ok());
+            if let (Some(check), Ok(sample)) = (&mut check, &sample) {
+                check.add(&sample.row);
+            }
             if wanted {
                 taken += u64::from(sample.is_ok());
                 if !visit(sample) {
+                    check = None;
                     break;
                 }
             }
         }
         let (bytes, blake3) = rows.fingerprint();
-        Ok(WalkFacts { bytes, blake3, samples, taken })
+        let differs = check.map(DataCheck::finish).unwrap_or_default();
+        Ok(WalkFacts { bytes, blake3, samples, taken, differs })
     }
 }
 
@@ -232,6 +241,7 @@ struct WalkFacts {
     blake3: Digest,
     samples: u64,
     taken: u64,
+    differs: Vec<String>,
 }
 
 fn id_hash(id: &str) -> u64 {
@@ -279,6 +289,20 @@ impl Plan {
     /// The recipe of its requests.
     pub fn recipe(&self) -> &Recipe {
         &self.recipe
+    }
+
+    /// How the data of each section differ from the published ones; sections that take part of their data, or have no
+    /// published data, have nothing to compare.
+    pub fn differences(&self) -> Result<Vec<Vec<String>>, PlanError> {
+        let sections = self.sections.iter().zip(&self.selections);
+        sections
+            .map(|(section, selection)| match selection {
+                Selection::All if section.benchmark.data_check().is_some() => {
+                    Ok(section.walk(selection, |_| true)?.differs)
+                }
+                _ => Ok(Vec::new()),
+            })
+            .collect()
     }
 
     /// Walks the requests of all sections in plan order. `visit` returns `false` to stop.
@@ -437,6 +461,7 @@ impl Plan {
                 bytes: facts.bytes,
                 blake3: facts.blake3,
                 samples: facts.samples,
+                differs: facts.differs,
                 unreadable_rows,
                 unreadable,
             },

@@ -119,6 +119,7 @@ pub fn score(folder: &Path) -> Result<Scores, ScoreError> {
                 seed: manifest.config.run.seed,
                 samples: taken,
                 subset: (taken != facts.dataset.samples).then_some((taken, facts.dataset.samples)),
+                data_differs: &facts.dataset.differs,
             };
             let mut scores = scorer.finish();
             scores.label.clone_from(&config.label);

@@ -1,18 +1,11 @@
 //! How a run departs from the paper's protocol.
 
-use super::{Ccfqa, LANGUAGES, Modality, SPEECH_FULL, SPEECH_SYSTEM, SPEECH_USER, TEXT_SYSTEM, TEXT_USER};
+use super::{
+    Ccfqa, LANGUAGES, Modality, NAME, SPEECH_FULL, SPEECH_SYSTEM, SPEECH_USER, TEXT_SYSTEM, TEXT_USER,
+};
 use crate::benchmark::RunFacts;
+use crate::prompt::official::Pins;
 use crate::types::{Generation, Window};
-
-/// SHA-256 of the prompt texts of the paper's own script, and of those that were reconstructed for text, where
-/// the paper publishes none.
-const OFFICIAL: [(&str, &str); 5] = [
-    (SPEECH_FULL.name, "2f7dfb840a998e42611b18cdbc5462b119f7d42c8bf7fa994735b9f03a8a9b10"),
-    (SPEECH_SYSTEM.name, "b37fa874b3b6458cf25c82edf816c0c1ade1aee3fc72b98ca45290d491f26b5c"),
-    (SPEECH_USER.name, "0f4f4eff177057ef6239bf4164d9154839b97717e2aa1d863dc6d5bb28d06c05"),
-    (TEXT_SYSTEM.name, "c34aa2f66e0596d2937da377207236ac4cbfcbd42e04b480df7dcb30ca1b4572"),
-    (TEXT_USER.name, "1d1669a492d1cf0e1bc7534296d19b9ea85ea873649d0e44c1169b059f9cb2e1"),
-];
 
 /// Items of the test split that the published figures are of.
 const TEST_ITEMS: u64 = 1000;
@@ -51,16 +44,29 @@ impl Ccfqa {
         found
     }
 
-    /// Whether all these texts are the ones whose hashes are known.
+    /// Whether all these texts are the pinned ones of the paper's own script or made of them, wherever they came
+    /// from.
     fn words_are_official(&self, names: &[&str]) -> bool {
+        let Ok(pins) = Pins::embedded() else { return false };
         names.iter().all(|name| {
             let found = self.prompts.info(name).map(|info| info.sha256);
-            OFFICIAL.iter().any(|(known, hash)| known == name && found.as_deref() == Some(hash))
+            pins.of(NAME).any(|pin| pin.name == *name && found.as_ref() == Some(&pin.sha256))
         })
     }
 
+    /// Where these texts came from, each origin once.
+    fn origins(&self, names: &[&str]) -> String {
+        let mut origins: Vec<&str> = Vec::new();
+        for name in names {
+            let origin = self.prompts.status(name);
+            if !origins.contains(&origin) {
+                origins.push(origin);
+            }
+        }
+        origins.join(", ")
+    }
+
     fn prompt_departures(&self) -> Vec<String> {
-        let status = self.prompts.status();
         let mut found = Vec::new();
         if self.asks(Modality::Speech) {
             let names: &[&str] = if self.raw_speech().is_some() {
@@ -69,7 +75,10 @@ impl Ccfqa {
                 &[SPEECH_SYSTEM.name, SPEECH_USER.name]
             };
             if !self.words_are_official(names) {
-                found.push(format!("spoken questions are asked in other words than the paper's ({status})"));
+                found.push(format!(
+                    "spoken questions are asked in other words than the paper's ({})",
+                    self.origins(names)
+                ));
             } else if self.raw_speech().is_none() {
                 found.push(
                     "the paper's words go through the model's chat template, the paper sends one finished string"
@@ -78,10 +87,11 @@ impl Ccfqa {
             }
         }
         if self.asks(Modality::Text) {
-            let words = if self.words_are_official(&[TEXT_SYSTEM.name, TEXT_USER.name]) {
-                "reconstructed from its speech prompts"
+            let names = [TEXT_SYSTEM.name, TEXT_USER.name];
+            let words = if self.words_are_official(&names) {
+                "reconstructed from its speech prompts".to_owned()
             } else {
-                status
+                self.origins(&names)
             };
             found.push(format!("the paper publishes no prompts for written questions; these are {words}"));
         }
@@ -91,7 +101,9 @@ impl Ccfqa {
     fn data_departures(&self, facts: &RunFacts<'_>) -> Vec<String> {
         let mut found = Vec::new();
         let items = facts.subset.map_or(facts.samples, |(_, all)| all);
-        if items != TEST_ITEMS {
+        if !facts.data_differs.is_empty() {
+            found.push(format!("the data are not the published ones: {}", facts.data_differs.join("; ")));
+        } else if items != TEST_ITEMS {
             found.push(format!("the data hold {items} items, the paper's test split 1,000"));
         }
         if let Some((taken, all)) = facts.subset.filter(|(taken, all)| taken != all) {

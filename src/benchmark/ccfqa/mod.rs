@@ -11,7 +11,7 @@ mod score;
 mod tables;
 
 use super::build::{BuildError, Entry, PromptText, check_prompts};
-use super::{Benchmark, BenchmarkScores, Draft, RunFacts, Scorer};
+use super::{Benchmark, BenchmarkScores, DataCheck, Draft, RunFacts, Scorer, sources};
 use crate::config::BenchmarkConfig;
 use crate::prompt::{PromptInfo, PromptSet, fill, places};
 use crate::report::published::Published;
@@ -112,20 +112,18 @@ impl Condition {
 }
 
 const PAIR: &[&str] = &["src", "tgt"];
-const SPEECH_SYSTEM: PromptText = PromptText { name: "speech_system", places: PAIR, must: &[] };
-const SPEECH_USER: PromptText = PromptText { name: "speech_user", places: PAIR, must: &[] };
-const TEXT_SYSTEM: PromptText = PromptText { name: "text_system", places: PAIR, must: &[] };
-const TEXT_USER: PromptText =
-    PromptText { name: "text_user", places: &["question", "src", "tgt"], must: &["question"] };
+const SPEECH_SYSTEM: PromptText = PromptText::message("speech_system", PAIR, &[]);
+const SPEECH_USER: PromptText = PromptText::message("speech_user", PAIR, &[]);
+const TEXT_SYSTEM: PromptText = PromptText::message("text_system", PAIR, &[]);
+const TEXT_USER: PromptText = PromptText::message("text_user", &["question", "src", "tgt"], &["question"]);
 /// A finished prompt string for one clip: where a set holds it, it stands in for the two speech messages.
-const SPEECH_FULL: PromptText = PromptText { name: "speech_full", places: PAIR, must: &[] };
-/// For a judging stage.
-const JUDGE: PromptText = PromptText {
-    name: "judge",
-    places: &["src", "tgt", "src_q", "tgt_a", "lang_a"],
-    must: &["tgt_a", "lang_a"],
-};
-const TEXTS: [PromptText; 6] = [SPEECH_SYSTEM, SPEECH_USER, TEXT_SYSTEM, TEXT_USER, SPEECH_FULL, JUDGE];
+const SPEECH_FULL: PromptText = PromptText::finished("speech_full", PAIR, &[]);
+const JUDGED: &[&str] = &["src", "tgt", "src_q", "tgt_a", "lang_a"];
+/// For a judging stage: a message, and a finished string with the control tokens of the paper's judge.
+const JUDGE: PromptText = PromptText::message("judge", JUDGED, &["tgt_a", "lang_a"]);
+const JUDGE_RAW: PromptText = PromptText::finished("judge_raw", JUDGED, &["tgt_a", "lang_a"]);
+pub(super) const TEXTS: [PromptText; 7] =
+    [SPEECH_SYSTEM, SPEECH_USER, TEXT_SYSTEM, TEXT_USER, SPEECH_FULL, JUDGE, JUDGE_RAW];
 
 /// The texts that conditions need, whether or not the set has the raw string.
 fn needed(conditions: &[Condition], raw_speech: bool) -> Vec<PromptText> {
@@ -291,6 +289,10 @@ impl Benchmark for Ccfqa {
             }
         }
         Ok(Sample { id: index.to_string(), row })
+    }
+
+    fn data_check(&self) -> Option<DataCheck> {
+        DataCheck::new(sources::sources(NAME).ok()?.expect)
     }
 
     fn requests(&self, sample: &Sample) -> Vec<Draft> {

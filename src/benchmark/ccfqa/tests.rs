@@ -386,8 +386,30 @@ fn departures(
         dtype: "f16".into(),
         device: "cpu".into(),
     };
-    let facts = RunFacts { model: &model, generation, seed, samples: samples.0, subset: samples.1 };
-    benchmark.deviations(&facts)
+    let facts = RunFacts {
+        model: &model,
+        generation,
+        seed,
+        samples: samples.0,
+        subset: samples.1,
+        data_differs: &[],
+    };
+    let found = benchmark.deviations(&facts);
+    let differs = ["999 rows instead of 1,000".to_owned()];
+    let other = benchmark.deviations(&RunFacts { data_differs: &differs, ..facts });
+    assert!(
+        other.contains(&"the data are not the published ones: 999 rows instead of 1,000".to_owned()),
+        "{other:?}"
+    );
+    found
+}
+
+#[test]
+fn data_are_checked_against_what_is_published() {
+    let benchmark = built(&[], &[], |_| {});
+    let mut check = benchmark.data_check().unwrap();
+    check.add(&serde_json::json!({"index": 1, "source": "mooc", "label": "Art"}));
+    assert_eq!(check.finish(), ["1 row instead of 1,000"]);
 }
 
 #[test]

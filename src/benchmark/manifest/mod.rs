@@ -57,6 +57,9 @@ impl Manifest {
         if prompts.names().next().is_some() {
             return Err(BuildError::Useless { benchmark: NAME, key: "prompt" });
         }
+        if config.allow_other_data {
+            return Err(BuildError::Useless { benchmark: NAME, key: "allow_other_data" });
+        }
         if let Some(name) = config.conditions.iter().find(|name| *name != CONDITION) {
             return Err(BuildError::unknown("condition", name, vec![CONDITION]));
         }

@@ -1,0 +1,208 @@
+//! Whether data are the published ones: rows, counts by column, copies.
+
+use std::collections::{BTreeMap, HashSet};
+
+use serde_json::Value;
+
+use super::sources::Expect;
+
+/// Differences of one column that are told one by one.
+const TOLD: usize = 3;
+
+/// Takes every sample's row and says how the whole differs from what is published. It keeps a hash for each row.
+#[derive(Debug)]
+pub struct DataCheck {
+    expect: Expect,
+    rows: u64,
+    counts: BTreeMap<String, BTreeMap<String, u64>>,
+    seen: HashSet<[u8; 16]>,
+    copies: u64,
+}
+
+impl DataCheck {
+    /// A check against what is expected; `None` where no number of rows is known.
+    pub fn new(expect: Expect) -> Option<Self> {
+        expect.rows?;
+        let counts = expect.counts.keys().map(|column| (column.clone(), BTreeMap::new())).collect();
+        Some(Self { expect, rows: 0, counts, seen: HashSet::new(), copies: 0 })
+    }
+
+    /// A row.
+    pub fn add(&mut self, row: &Value) {
+        self.rows += 1;
+        for (column, counts) in &mut self.counts {
+            let value = match row.get(column) {
+                Some(Value::String(text)) => text.clone(),
+                Some(other) => other.to_string(),
+                None => String::new(),
+            };
+            *counts.entry(value).or_default() += 1;
+        }
+        if !self.seen.insert(content(row, &self.expect.unique)) {
+            self.copies += 1;
+        }
+    }
+
+    /// How the data differ from the published ones, in fragments of sentences; nothing where they do not.
+    pub fn finish(self) -> Vec<String> {
+        let mut found = Vec::new();
+        let expected = self.expect.rows.unwrap_or_default();
+        if self.rows != expected {
+            let rows = if self.rows == 1 { "row" } else { "rows" };
+            found.push(format!("{} {rows} instead of {}", grouped(self.rows), grouped(expected)));
+        }
+        if self.copies > 0 {
+            let names = self.expect.unique.join(", ");
+            found.push(match self.copies {
+                1 => format!("a row is a copy of another but for {names}"),
+                n => format!("{} rows are copies of others but for {names}", grouped(n)),
+            });
+        }
+        // With other rows the counts differ by themselves.
+        if self.rows == expected {
+            for (column, expected) in &self.expect.counts {
+                let counts = self.counts.get(column).cloned().unwrap_or_default();
+                found.extend(differences(column, &counts, expected));
+            }
+        }
+        found
+    }
+}
+
+/// A hash of a row without the columns that name it.
+fn content(row: &Value, unique: &[String]) -> [u8; 16] {
+    let mut hasher = blake3::Hasher::new();
+    let mut add = |text: &str| {
+        hasher.update(&(text.len() as u64).to_le_bytes());
+        hasher.update(text.as_bytes());
+    };
+    match row {
+        Value::Object(row) => {
+            let mut fields: Vec<(&String, &Value)> =
+                row.iter().filter(|(name, _)| !unique.contains(name)).collect();
+            fields.sort_by_key(|(name, _)| *name);
+            for (name, value) in fields {
+                add(name);
+                add(&value.to_string());
+            }
+        }
+        other => add(&other.to_string()),
+    }
+    let mut hash = [0; 16];
+    hasher.finalize_xof().fill(&mut hash);
+    hash
+}
+
+/// How the counts of a column differ, in one fragment.
+fn differences(
+    column: &str,
+    found: &BTreeMap<String, u64>,
+    expected: &BTreeMap<String, u64>,
+) -> Option<String> {
+    let of = |counts: &BTreeMap<String, u64>, value: &str| counts.get(value).copied().unwrap_or_default();
+    let mut values: Vec<&String> = expected.keys().chain(found.keys()).collect();
+    values.sort();
+    values.dedup();
+    let differ: Vec<String> = values
+        .into_iter()
+        .filter(|value| of(found, value) != of(expected, value))
+        .map(|value| format!("{value} {} instead of {}", of(found, value), of(expected, value)))
+        .collect();
+    let more = differ.len().saturating_sub(TOLD);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    (!differ.is_empty()).then(|| {
+        format!(
+            "rows by {column}: {}{more}",
+            differ.iter().take(TOLD).cloned().collect::<Vec<_>>().join(", ")
+        )
+    })
+}
+
+/// `1,000`
+fn grouped(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn expect() -> Expect {
+        toml::from_str("rows = 3\nunique = ['id']\n[counts.label]\na = 2\nb = 1").unwrap()
+    }
+
+    fn check(rows: &[Value]) -> Vec<String> {
+        let mut check = DataCheck::new(expect()).unwrap();
+        rows.iter().for_each(|row| check.add(row));
+        check.finish()
+    }
+
+    #[test]
+    fn published_data_pass() {
+        let rows = [
+            json!({"id": 1, "label": "a", "q": "x"}),
+            json!({"id": 2, "label": "a", "q": "y"}),
+            json!({"id": 3, "label": "b", "q": "x"}),
+        ];
+        assert_eq!(check(&rows), Vec::<String>::new());
+        assert!(DataCheck::new(Expect::default()).is_none(), "nothing is known, so nothing is checked");
+    }
+
+    #[test]
+    fn missing_rows_are_told_without_the_counts_that_follow() {
+        assert_eq!(check(&[json!({"id": 1, "label": "a"})]), ["1 row instead of 3"]);
+        assert_eq!(check(&[]), ["0 rows instead of 3"]);
+    }
+
+    #[test]
+    fn copies_under_another_name_are_found_in_any_order_of_fields() {
+        let rows = [
+            json!({"id": 1, "label": "a", "q": "x"}),
+            json!({"id": 2, "q": "x", "label": "a"}),
+            json!({"id": 3, "label": "b", "q": "x"}),
+        ];
+        assert_eq!(check(&rows), ["a row is a copy of another but for id"]);
+    }
+
+    #[test]
+    fn counts_by_column_are_compared() {
+        let row = |id: u64, label: Value| json!({"id": id, "label": label});
+        let rows = [row(1, json!("a")), row(2, json!("c")), row(3, json!(7))];
+        assert_eq!(
+            check(&rows),
+            ["rows by label: 7 1 instead of 0, a 1 instead of 2, b 0 instead of 1 and 1 more"]
+        );
+    }
+
+    #[test]
+    fn numbers_are_grouped() {
+        for (n, expect) in
+            [(0, "0"), (999, "999"), (1000, "1,000"), (24012, "24,012"), (1_234_567, "1,234,567")]
+        {
+            assert_eq!(grouped(n), expect);
+        }
+    }
+
+    /// The rows as they are published, where they are at hand.
+    #[test]
+    fn the_descriptions_fit_the_published_rows() {
+        let Some(file) = std::env::var_os("HARNESS_TEST_CCFQA") else {
+            eprintln!("skipped: HARNESS_TEST_CCFQA names no test.jsonl");
+            return;
+        };
+        let text = std::fs::read_to_string(file).unwrap();
+        let mut check = DataCheck::new(super::super::sources::sources("ccfqa").unwrap().expect).unwrap();
+        text.lines().for_each(|line| check.add(&serde_json::from_str(line).unwrap()));
+        assert_eq!(check.finish(), Vec::<String>::new());
+    }
+}
