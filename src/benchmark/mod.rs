@@ -9,6 +9,7 @@ pub mod ccfqa;
 pub mod manifest;
 mod notes;
 pub mod scores;
+pub mod sources;
 mod watch;
 
 use crate::model::ModelIdentity;
