@@ -128,6 +128,8 @@ fn fetch_benchmark(hub: &Hub, runtime: &Runtime, args: &FetchArgs) -> Result<u8,
         revision: args.revision.clone(),
         command: command(args, &sources.benchmark),
     };
+    // Before the folder is made.
+    choice.check(&sources)?;
     let progress = FetchProgress::new();
     let planned = until_signal(runtime, async {
         let lock = if args.dry_run { None } else { Some(lock_folder(&folder, &progress).await?) };
@@ -313,19 +315,17 @@ fn fetch_model(hub: &Hub, runtime: &Runtime, id: &str, args: &FetchArgs) -> Resu
         print("nothing was fetched (--dry-run)\n")?;
         return Ok(exit::DONE);
     }
-    match get_model(hub, runtime, &files, args.jobs.into(), args.verify, &progress)? {
-        Some(code) => Ok(code),
-        None => {
-            print(&format!(
-                "{} in {}: {} fetched now\nin a config: weights = \"{id}\", revision = \"{}\"\n",
-                plural(files.wanted.len(), "file", "files"),
-                files.folder.display(),
-                size(progress.came()),
-                files.listing.commit
-            ))?;
-            Ok(exit::DONE)
-        }
+    if let Some(code) = get_model(hub, runtime, &files, args.jobs.into(), args.verify, &progress)? {
+        return Ok(code);
     }
+    print(&format!(
+        "{} in {}: {} fetched now\nin a config: weights = \"{id}\", revision = \"{}\"\n",
+        plural(files.wanted.len(), "file", "files"),
+        files.folder.display(),
+        size(progress.came()),
+        files.listing.commit
+    ))?;
+    Ok(exit::DONE)
 }
 
 /// `org/name at main (0123456): 12 files, 16.8 GB, 3.0 GB here already`

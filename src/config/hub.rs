@@ -61,18 +61,18 @@ pub fn is_repo(text: &str) -> bool {
 
 /// Reads the settings. The error is a sentence that names the variable.
 pub fn settings() -> Result<HubSettings, String> {
-    settings_from(env::text, |path| std::fs::read_to_string(path).ok(), std::env::home_dir())
+    settings_from(env::text, |path| std::fs::read_to_string(path).ok(), std::env::home_dir().as_deref())
 }
 
 fn settings_from(
     look_up: impl Fn(&str) -> Option<String>,
     read: impl Fn(&Path) -> Option<String>,
-    home: Option<PathBuf>,
+    home: Option<&Path>,
 ) -> Result<HubSettings, String> {
     let path = |name: &str| {
         let text = look_up(name)?;
         // As Python does it: `HF_HOME=~/hf` in a file of variables reaches the program unexpanded.
-        Some(match (text.strip_prefix('~'), &home) {
+        Some(match (text.strip_prefix('~'), home) {
             (Some(rest), Some(home)) if rest.is_empty() || rest.starts_with('/') => {
                 home.join(rest.trim_start_matches('/'))
             }
@@ -86,7 +86,7 @@ fn settings_from(
     };
     let hub_home = path(env::HF_HOME)
         .or_else(|| path(env::XDG_CACHE_HOME).map(|cache| cache.join("huggingface")))
-        .or_else(|| home.as_ref().map(|home| home.join(".cache/huggingface")))
+        .or_else(|| home.map(|home| home.join(".cache/huggingface")))
         .unwrap_or_else(|| PathBuf::from(".cache/huggingface"));
     let token_file = path(env::HF_TOKEN_PATH).unwrap_or_else(|| hub_home.join("token"));
     let token = if on(env::HF_HUB_DISABLE_IMPLICIT_TOKEN) {
@@ -159,7 +159,7 @@ mod tests {
         settings_from(
             |name| find(pairs, name),
             |path| find(files, path.to_str().unwrap()),
-            Some(PathBuf::from("/home/u")),
+            Some(Path::new("/home/u")),
         )
     }
 

@@ -140,13 +140,6 @@ impl Client {
         }
         let endpoint = Url::parse(&settings.endpoint)
             .map_err(|error| HubError::Client(format!("HF_ENDPOINT is no address: {error}")))?;
-        if endpoint.scheme() == "http"
-            && settings.github.starts_with("http:")
-            && settings.https_proxy.is_none()
-        {
-            // All is on mirrors without TLS; reading the system's certificates takes longer than all the rest.
-            builder = builder.tls_certs_only([]);
-        }
         let http = builder.build().map_err(|error| HubError::Client(chain(error)))?;
         let mut token = settings.token.clone();
         if token.as_ref().is_some_and(|token| header_of(token).is_none()) {
@@ -200,7 +193,7 @@ impl Client {
 
     /// A reply that is not what it should be.
     pub(super) fn odd(&self, url: &Url, what: &str, why: impl Into<String>) -> HubError {
-        HubError::Reply { what: what.to_owned(), host: host(url), why: self.scrub(why.into()) }
+        HubError::Reply { what: what.to_owned(), host: host(url), why: self.scrub(&why.into()) }
     }
 
     async fn send(&self, method: Method, url: &Url, ask: &Ask, what: &str) -> Result<Reply, Fault> {
@@ -281,10 +274,10 @@ impl Client {
             // The first words of an error that is a text.
             let chunk = tokio::time::timeout(Duration::from_secs(2), response.chunk()).await;
             if let Ok(Ok(Some(bytes))) = chunk {
-                told = String::from_utf8_lossy(&bytes).trim().to_owned();
+                String::from_utf8_lossy(&bytes).trim().clone_into(&mut told);
             }
         }
-        let told: String = self.scrub(told).split_whitespace().collect::<Vec<_>>().join(" ");
+        let told: String = self.scrub(&told).split_whitespace().collect::<Vec<_>>().join(" ");
         let told = if told.is_empty() || told.starts_with(['<', '{']) {
             String::new()
         } else {
@@ -312,7 +305,7 @@ impl Client {
     }
 
     fn broken(&self, error: reqwest::Error, url: &Url) -> Fault {
-        let text = self.scrub(chain(error));
+        let text = self.scrub(&chain(error));
         if text.contains("invalid peer certificate") {
             return Fault::Final(HubError::Client(format!(
                 "the certificate of {} is not trusted ({text}); name a file of certificates that is, in SSL_CERT_FILE",
@@ -340,8 +333,8 @@ impl Client {
     }
 
     /// A text without the token that a server may quote.
-    fn scrub(&self, text: String) -> String {
-        self.token.as_ref().map_or(text.clone(), |token| token.scrub(&text))
+    fn scrub(&self, text: &str) -> String {
+        self.token.as_ref().map_or_else(|| text.to_owned(), |token| token.scrub(text))
     }
 }
 

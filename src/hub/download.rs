@@ -323,7 +323,19 @@ pub(super) async fn blocking<T: Send + 'static>(
 /// Waits until no other process holds a lock on a file. Where the file system knows no locks, it is gone on
 /// without one: see [`super::sink`] for why that does no harm.
 pub(super) async fn lock(path: &Path, name: &str, observer: &dyn Observer) -> Result<Lock, HubError> {
-    let file = open_lock(path)?;
+    let file = match open_lock(path) {
+        Ok(file) => file,
+        // What may only be read may still be all there.
+        Err(HubError::Io { source, .. })
+            if matches!(
+                source.kind(),
+                std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem
+            ) =>
+        {
+            return Ok(Lock { _file: None });
+        }
+        Err(error) => return Err(error),
+    };
     let mut told = false;
     loop {
         match file.try_lock() {

@@ -116,6 +116,15 @@ pub(super) enum Source {
     Web { url: Url, check: Check },
 }
 
+impl Choice {
+    /// Whether the published data have what is wanted; nothing is looked at on disk or network.
+    pub fn check(&self, sources: &Sources) -> Result<(), HubError> {
+        let chosen = chosen(sources, self)?;
+        languages(sources, self)?;
+        check_revision(self, &chosen)
+    }
+}
+
 impl PartPlan {
     /// Bytes of its files, those of unknown size left out.
     pub fn bytes(&self) -> u64 {
@@ -201,9 +210,9 @@ pub async fn plan(
     record: &Record,
     observer: &dyn Observer,
 ) -> Result<Plan, HubError> {
+    choice.check(sources)?;
     let chosen = chosen(sources, choice)?;
     let languages = languages(sources, choice)?;
-    check_revision(choice, &chosen)?;
     let mut plan = Plan {
         folder: folder.to_owned(),
         parts: Vec::new(),
@@ -329,13 +338,20 @@ impl Planner<'_> {
         };
         let wanted = wanted(part, languages)?;
         match &part.origin {
-            Origin::Hub { repo, revision, kind, .. } => {
+            Origin::Hub { repo, revision, kind, seen } => {
                 let kind = match kind {
                     HubKind::Dataset => RepoKind::Dataset,
                     HubKind::Model => RepoKind::Model,
                 };
                 let repo = Repo::new(kind, repo)?;
                 self.of_hub(&mut plan, &repo, revision, wanted).await?;
+                let moved = plan.commit.as_ref().zip(seen.as_ref());
+                let moved = moved.filter(|(commit, seen)| !commit.starts_with(seen.as_str()));
+                if let Some((_, seen)) = moved.filter(|_| self.choice.revision.is_none()) {
+                    plan.notes.push(format!(
+                        "it was {seen} when these data were described: files may have changed"
+                    ));
+                }
             }
             Origin::Https { base } => {
                 plan.from = base.clone();
@@ -490,9 +506,9 @@ impl Planner<'_> {
             // An archive is kept under its own name, and unpacked beside.
             let archive = below(&file.path).filter(|_| file.unpack.is_some());
             let stored = archive.clone().unwrap_or_else(|| to.clone());
-            let url = Url::parse(&format!("{base}/{}", file.path)).map_err(|error| {
-                HubError::Choice(format!("`{base}/{}` is no address: {error}", file.path))
-            })?;
+            let no_address = || HubError::Choice(format!("`{base}` is no address of files"));
+            let mut url = Url::parse(base).map_err(|_| no_address())?;
+            url.path_segments_mut().map_err(|()| no_address())?.pop_if_empty().extend(file.path.split('/'));
             let check = match &file.sha256 {
                 Some(sha256) => Check::Sha256(sha256.to_ascii_lowercase()),
                 None => Check::None,
@@ -628,5 +644,53 @@ pub(super) fn verified(check: &Check) -> Verified {
         Check::None => Verified::NotVerified,
         Check::Sha256(_) => Verified::Sha256,
         Check::GitBlob { .. } => Verified::GitBlob,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_that_is_too_small_is_said_before_anything_is_done() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(room(dir.path(), 0, "x").is_ok());
+        #[cfg(unix)]
+        {
+            let error = room(&dir.path().join("new"), u64::MAX, "or name another place").unwrap_err();
+            assert!(error.is_disk());
+            let text = error.to_string();
+            assert!(
+                text.contains("more are needed there and") && text.ends_with("or name another place"),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn archives_go_into_folders_and_files_to_names() {
+        let file = |to: Option<&str>, unpack| SourceFile {
+            path: "d/x.bin".into(),
+            to: to.map(str::to_owned),
+            bytes: None,
+            sha256: None,
+            unpack,
+            exclude: Vec::new(),
+        };
+        let check = |to, unpack, expected: &str| {
+            assert_eq!(
+                place(&file(to, unpack), "d/x.bin").unwrap(),
+                Path::new(expected),
+                "{to:?} {unpack:?}"
+            );
+        };
+        check(None, None, "d/x.bin");
+        check(Some("y"), None, "y");
+        check(Some("e/"), None, "e/x.bin");
+        check(None, Some(Unpack::TarGz), "");
+        check(Some("audio/"), Some(Unpack::TarGz), "audio");
+        check(Some("/"), Some(Unpack::TarGz), "");
+        assert!(place(&file(Some("../y"), None), "d/x.bin").is_err());
+        assert!(place(&file(Some("/y"), None), "d/x.bin").is_err());
     }
 }

@@ -103,10 +103,10 @@ impl Hub {
             let commit = self.cache.commit(repo, revision)?;
             Some((self.cache.tree(repo, &commit)?, commit))
         };
-        if lookup == Lookup::Known || is_commit(revision) || self.settings.offline {
-            if let Some((entries, commit)) = known() {
-                return Ok(listing(commit, entries, None));
-            }
+        if (lookup == Lookup::Known || is_commit(revision) || self.settings.offline)
+            && let Some((entries, commit)) = known()
+        {
+            return Ok(listing(commit, entries, None));
         }
         // What is there without a listing, and why no more is known.
         let found = |why: &str| {
@@ -144,13 +144,12 @@ impl Hub {
         } else {
             api::commit(client, repo, revision, observer).await?
         };
-        let entries = match self.cache.tree(repo, &commit) {
-            Some(entries) => entries,
-            None => {
-                let entries = api::tree(client, repo, &commit, observer).await?;
-                self.keep(self.cache.keep_tree(repo, &commit, &entries));
-                entries
-            }
+        let entries = if let Some(entries) = self.cache.tree(repo, &commit) {
+            entries
+        } else {
+            let entries = api::tree(client, repo, &commit, observer).await?;
+            self.keep(self.cache.keep_tree(repo, &commit, &entries));
+            entries
         };
         self.keep(self.cache.note(repo, revision, &commit));
         Ok((commit, entries))

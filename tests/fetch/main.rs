@@ -1,6 +1,7 @@
 //! `harness fetch` and models of the hub, through the binary, against a hub on this machine.
 
 #![cfg(feature = "hub")]
+#![expect(clippy::unwrap_used, reason = "a panic of a helper is the report of its test")]
 
 #[path = "../common/mod.rs"]
 mod common;

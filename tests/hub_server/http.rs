@@ -49,15 +49,12 @@ pub(crate) fn unescape(text: &str) -> String {
     let mut rest = text.as_bytes();
     while let [first, more @ ..] = rest {
         let code = more.get(..2).and_then(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
-        match (first, code) {
-            (b'%', Some(code)) => {
-                bytes.push(code);
-                rest = &more[2..];
-            }
-            _ => {
-                bytes.push(*first);
-                rest = more;
-            }
+        if let (b'%', Some(code)) = (first, code) {
+            bytes.push(code);
+            rest = &more[2..];
+        } else {
+            bytes.push(*first);
+            rest = more;
         }
     }
     String::from_utf8(bytes).expect("a path is UTF-8")

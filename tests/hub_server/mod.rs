@@ -107,7 +107,7 @@ impl HubServer {
                         return;
                     }
                     let state = Arc::clone(&state);
-                    std::thread::spawn(move || serve(&state, host, stream));
+                    std::thread::spawn(move || serve(&state, host, &stream));
                 }
             });
         }
@@ -194,7 +194,7 @@ impl Answer {
     }
 }
 
-fn serve(state: &State, host: Host, stream: TcpStream) {
+fn serve(state: &State, host: Host, stream: &TcpStream) {
     let mut reader = std::io::BufReader::new(stream.try_clone().expect("a stream"));
     while let Some(request) = Request::read(&mut reader) {
         let mut fault = None;
@@ -234,7 +234,7 @@ fn serve(state: &State, host: Host, stream: TcpStream) {
             });
             log.len() - 1
         };
-        if !send(state, &stream, &request, &answer, fault.as_ref(), at) {
+        if !send(state, stream, &request, &answer, fault.as_ref(), at) {
             let _ = stream.shutdown(std::net::Shutdown::Both);
             return;
         }
@@ -252,7 +252,7 @@ fn send(
 ) -> bool {
     let mut head = format!("HTTP/1.1 {} X\r\nContent-Length: {}\r\n", answer.status, answer.body.len());
     for (name, value) in &answer.headers {
-        head.push_str(&format!("{name}: {value}\r\n"));
+        head.extend([name, ": ", value, "\r\n"]);
     }
     head.push_str("\r\n");
     if stream.write_all(head.as_bytes()).is_err() {

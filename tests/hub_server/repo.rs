@@ -30,8 +30,8 @@ impl Repo {
 
     /// Depends on all that it holds.
     pub(crate) fn commit(&self) -> String {
-        let all: String =
-            self.files.iter().map(|(name, bytes)| format!("{name} {}\n", sha256(bytes))).collect();
+        let line = |(name, bytes): (&String, &Vec<u8>)| format!("{name} {}", sha256(bytes));
+        let all = self.files.iter().map(line).collect::<Vec<_>>().join("\n");
         git_blob(all.as_bytes())
     }
 
@@ -66,7 +66,7 @@ impl Repo {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat()
 }
 
 pub(crate) fn sha256(bytes: &[u8]) -> String {
