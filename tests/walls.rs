@@ -40,11 +40,12 @@ fn check(rooms: &[&str], banned: &[&str]) {
     }
 }
 
-const ALL: [&str; 11] = [
+const ALL: [&str; 12] = [
     "benchmark",
     "cli",
     "config",
     "dataset",
+    "hub",
     "media",
     "metric",
     "model",

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use super::exit::{self, Failure};
-use super::{CheckArgs, open, print, probe};
+use super::{CheckArgs, open, print, probe, weights};
 use crate::config::RunConfig;
 use crate::media::audio::probe_file;
 use crate::model::{MediaLimits, ModelIdentity};
@@ -19,7 +19,8 @@ const SHOWN: usize = 10;
 
 /// `harness check CONFIG`
 pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
-    let loaded = open::load(&args.config)?;
+    let mut loaded = open::load(&args.config)?;
+    let absent = weights::look(&mut loaded);
     let config = &loaded.config;
     let mut problems = Vec::new();
     let mut out = format!("config  {}\n", config.path.display());
@@ -27,8 +28,21 @@ pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
     // Without its key an endpoint can still be looked at; it cannot be asked.
     let secrets = open::secrets(&loaded).map_err(|e| problems.push(e.message)).ok();
     let keyed = secrets.is_some();
-    let opened = open::model(&loaded, &secrets.unwrap_or_default());
-    let opened = opened.map_err(|e| problems.push(e.message)).ok();
+    let opened = match absent {
+        Ok(None) => open::model(&loaded, &secrets.unwrap_or_default()),
+        Ok(Some(line)) => {
+            let _ = writeln!(out, "model   {}: {line}", config.model.name);
+            Err(Failure::new(exit::DONE, ""))
+        }
+        Err(failure) => Err(failure),
+    };
+    let opened = opened
+        .map_err(|e| {
+            if !e.message.is_empty() {
+                problems.push(e.message);
+            }
+        })
+        .ok();
     if let Some(opened) = &opened {
         let _ = writeln!(out, "model   {}: {}", opened.identity.name, opened.about);
     }

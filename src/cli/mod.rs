@@ -4,6 +4,10 @@
 
 mod check;
 mod exit;
+#[cfg(feature = "hub")]
+mod fetch;
+#[cfg(feature = "hub")]
+mod fetch_progress;
 mod list;
 mod open;
 mod probe;
@@ -11,6 +15,7 @@ mod progress;
 mod prompts;
 mod report;
 mod run;
+mod weights;
 mod wording;
 
 use std::io::IsTerminal as _;
@@ -34,6 +39,7 @@ const AFTER_HELP: &str = "\
 Begin with:
   harness check configs/demo.toml     see what a config would do, and what is wrong with it
   harness run configs/demo.toml       ask the model, score, print the tables
+  harness fetch ccfqa                 get a benchmark's published data
   harness list                        which benchmarks, conditions and model kinds there are
 
 A run lives in results/NAME: manifest.json (what it is made of), plan.jsonl (every request),
@@ -44,7 +50,8 @@ Tables go to standard output; progress and problems to standard error.
 
 Exit codes:
   0    done
-  1    done, but requests failed or rows were unreadable (0 with --allow-incomplete)
+  1    done, but requests failed or rows were unreadable (0 with --allow-incomplete), or files could not be
+       fetched
   2    the command line, the config or its data are wrong; nothing was asked
   3    the model cannot be loaded, or `check --probe` found that it does not do what the run needs
   4    the run's folder cannot be used: locked, not writable, disk full, another format version
@@ -53,6 +60,7 @@ Exit codes:
 Environment:
   HARNESS_LOG   what to log to standard error, like `info` or `harness::run=debug`
   NO_COLOR      no colours
+  HF_HOME, HF_TOKEN, HF_ENDPOINT, HF_HUB_OFFLINE and more: docs/environment.md
   Keys of endpoints are read from the variables that the config names.";
 
 #[derive(Debug, Subcommand)]
@@ -71,6 +79,12 @@ enum Command {
     Score(FolderArgs),
     /// Print the tables of a run's scores and write them to its tables/ folder.
     Report(FolderArgs),
+    /// Fetch the published data of a benchmark, or a model of the Hugging Face hub.
+    ///
+    /// Says first what it fetches, how large it is and under which licence. What was stopped, by whatever, goes on
+    /// where it was when the same command is given again; what is there is not fetched again.
+    #[cfg(feature = "hub")]
+    Fetch(fetch::FetchArgs),
     /// List benchmarks, conditions, metrics and model kinds.
     List,
     /// List the prompts of all benchmarks: the authors' own, where they stand and whether they are here, and
@@ -203,6 +217,8 @@ pub fn main() -> ExitCode {
         Command::Check(args) => check::check(&args),
         Command::Score(args) => report::score(&args),
         Command::Report(args) => report::report(&args),
+        #[cfg(feature = "hub")]
+        Command::Fetch(args) => fetch::fetch(&args),
         Command::List => list::list(),
         Command::Prompts(args) => match &args.show {
             Some(PromptsCommand::Show(args)) => prompts::show(args),

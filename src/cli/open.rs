@@ -98,7 +98,7 @@ pub(super) fn other_data(loaded: &Loaded, index: usize, differs: &[String]) -> O
 }
 
 /// A problem that was found after the config was read, shown at the line that it comes from.
-fn problem_at(loaded: &Loaded, path: &[Step], problem: &dyn std::fmt::Display) -> String {
+pub(super) fn problem_at(loaded: &Loaded, path: &[Step], problem: &dyn std::fmt::Display) -> String {
     format!("error: {}", loaded.locator.problem(path, problem.to_string()))
 }
 

@@ -6,7 +6,7 @@ use tokio::sync::watch;
 
 use super::exit::{self, Failure};
 use super::progress::Progress;
-use super::{RunArgs, open, report};
+use super::{RunArgs, open, report, weights};
 use crate::config::RunConfig;
 use crate::config::endpoint;
 use crate::media::{FileFacts, Preparer, Transcode};
@@ -32,9 +32,12 @@ pub(super) enum Stages {
 
 /// `harness run CONFIG`
 pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
-    let loaded = open::load(&args.config)?;
-    let config = &loaded.config;
+    let mut loaded = open::load(&args.config)?;
     let sections = open::sections(&loaded)?;
+    if let Some(code) = weights::ready(&mut loaded)? {
+        return Ok(code);
+    }
+    let config = &loaded.config;
     let opened = open::model(&loaded, &open::secrets(&loaded)?)?;
     let recipe =
         Recipe::new(&opened.identity, config.model.audio.max_seconds, &config.generation, config.run.seed);
@@ -436,7 +439,7 @@ async fn signals(stop: watch::Sender<Stop>, code: watch::Sender<Option<u8>>) {
 }
 
 #[cfg(unix)]
-async fn wait_for_signal() -> u8 {
+pub(super) async fn wait_for_signal() -> u8 {
     use tokio::signal::unix::{SignalKind, signal};
     let Ok(mut terminate) = signal(SignalKind::terminate()) else {
         let _ = tokio::signal::ctrl_c().await;
@@ -449,7 +452,7 @@ async fn wait_for_signal() -> u8 {
 }
 
 #[cfg(not(unix))]
-async fn wait_for_signal() -> u8 {
+pub(super) async fn wait_for_signal() -> u8 {
     let _ = tokio::signal::ctrl_c().await;
     exit::INTERRUPTED
 }

@@ -10,6 +10,7 @@
 mod check;
 pub mod endpoint;
 pub mod env;
+pub mod hub;
 mod overrides;
 mod problem;
 pub mod raw;
@@ -30,8 +31,8 @@ pub use overrides::Override;
 pub use problem::{ConfigError, Place, Problem, Spot, nearest};
 pub use resolve::DEFAULT_SEED;
 pub use resolved::{
-    AudioConfig, BenchmarkConfig, LimitBy, LocalConfig, ModelConfig, ModelKind, RunConfig, RunSection,
-    Wording,
+    AudioConfig, BenchmarkConfig, HubWeights, LimitBy, LocalConfig, ModelConfig, ModelKind, RunConfig,
+    RunSection, Wording,
 };
 pub use schema::schema;
 pub use tree::{Locator, Step};

@@ -73,8 +73,9 @@ pub struct RawModel {
     #[schemars(extend("enum" = architectures()), example = &"qwen2_audio")]
     pub architecture: Option<String>,
     /// The folder of a local model: `config.json`, `tokenizer.json`, `*.safetensors` and their companions, as
-    /// published on Hugging Face.
-    #[schemars(length(min = 1), example = &"../models/Qwen2-Audio-7B-Instruct")]
+    /// published on Hugging Face. Or the model's name there, such as `Qwen/Qwen2-Audio-7B-Instruct`: where no such
+    /// folder is found, it is fetched into the hub's cache when it is first used.
+    #[schemars(length(min = 1), example = &"Qwen/Qwen2-Audio-7B-Instruct")]
     pub weights: Option<String>,
     /// The model that an endpoint is asked for; for Azure the name of the deployment.
     #[schemars(length(min = 1), example = &"Qwen/Qwen2-Audio-7B-Instruct")]
@@ -96,7 +97,8 @@ pub struct RawModel {
     /// The version of the API of `azure`, `gemini` and `anthropic`. A known one by default.
     #[schemars(length(min = 1), example = &"2025-01-01-preview")]
     pub api_version: Option<String>,
-    /// The name of the version that an endpoint serves: with it, answers stay valid when the server moves.
+    /// The name of the version that an endpoint serves: with it, answers stay valid when the server moves. For
+    /// weights that are fetched from the hub: the branch, tag or commit, `main` by default.
     #[schemars(length(min = 1), example = &"2024-07-26")]
     pub revision: Option<String>,
     /// The model's name in tables. The name of the weights folder, or what the endpoint is asked for, by default.

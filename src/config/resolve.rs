@@ -4,11 +4,13 @@ use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 
 use super::endpoint::{EndpointConfig, FlowConfig, PriceConfig, TranscriptionConfig, WireConfig};
+use super::hub::is_repo;
 use super::raw::{
     ARCHITECTURES, RawAudio, RawBenchmark, RawConfig, RawDtype, RawGeneration, RawModel, RawRun,
 };
 use super::resolved::{
-    AudioConfig, BenchmarkConfig, LocalConfig, ModelConfig, ModelKind, RunConfig, RunSection, Wording,
+    AudioConfig, BenchmarkConfig, HubWeights, LocalConfig, ModelConfig, ModelKind, RunConfig, RunSection,
+    Wording,
 };
 use super::tree::{Locator, Node, Step};
 use crate::types::Generation;
@@ -99,9 +101,15 @@ fn model(mut raw: RawModel, folders: &Folders<'_>) -> ModelConfig {
 }
 
 fn local(raw: RawModel, architecture: String, folders: &Folders<'_>) -> LocalConfig {
+    let weights = raw.weights.unwrap_or_default();
     LocalConfig {
         architecture,
-        weights: folders.path(&raw.weights.unwrap_or_default(), &["model".into(), "weights".into()]),
+        weights: folders.path(&weights, &["model".into(), "weights".into()]),
+        hub: is_repo(&weights).then(|| HubWeights {
+            repo: weights,
+            revision: raw.revision.unwrap_or_else(|| "main".to_owned()),
+            commit: None,
+        }),
         device: raw.device.unwrap_or_else(|| "auto".to_owned()),
         dtype: raw.dtype.unwrap_or(RawDtype::Auto).as_str().to_owned(),
         batch_size: raw.batch_size.map_or(8, size),

@@ -100,12 +100,28 @@ pub struct LocalConfig {
     pub architecture: String,
     /// The folder of its files.
     pub weights: PathBuf,
+    /// The model of the hub that `weights` names where it may be one. Whoever opens the model takes the folder if it
+    /// is there; else this, and then `weights` becomes the folder in the hub's cache.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hub: Option<HubWeights>,
     /// `auto`, `cpu`, `cuda`, `cuda:N` or `metal`.
     pub device: String,
     /// `auto`, `f32`, `bf16` or `f16`.
     pub dtype: String,
     /// Requests that go through the model together.
     pub batch_size: usize,
+}
+
+/// A model of the Hugging Face hub.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HubWeights {
+    /// `org/name`
+    pub repo: String,
+    /// The branch, tag or commit.
+    pub revision: String,
+    /// The commit that the revision was, once the model was opened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
 }
 
 /// `[model.audio]`

@@ -96,6 +96,12 @@ fn defaults_are_filled_in() {
             local: Some(LocalConfig {
                 architecture: "qwen2_audio".to_owned(),
                 weights: PathBuf::from("settings/models/tiny"),
+                // It may be a name of the hub as well: whoever opens the model sees whether the folder is there.
+                hub: Some(HubWeights {
+                    repo: "models/tiny".to_owned(),
+                    revision: "main".to_owned(),
+                    commit: None,
+                }),
                 device: "auto".to_owned(),
                 dtype: "auto".to_owned(),
                 batch_size: 8,

@@ -1,6 +1,7 @@
 //! What the schema cannot say of `[model]`: which keys belong to which kinds, addresses, and that no secret
 //! stands in the file.
 
+use super::super::hub::is_repo;
 use super::super::resolve::{DEFAULT_CONCURRENCY, public_address};
 use super::super::resolved::ModelKind;
 use super::super::schema;
@@ -16,7 +17,7 @@ const ENDPOINTS: &[ModelKind] = &[OpenAi, Azure, Gemini, Anthropic, Transcriptio
 /// A key that some kinds have: its sections below `[model]`, its name, those kinds, and what they are called.
 type Belongs = (&'static [&'static str], &'static str, &'static [ModelKind], &'static str);
 
-const BELONGS: [Belongs; 25] = [
+const BELONGS: [Belongs; 24] = [
     (&[], "architecture", &[Local], "local models"),
     (&[], "weights", &[Local], "local models"),
     (&[], "device", &[Local], "local models"),
@@ -27,7 +28,6 @@ const BELONGS: [Belongs; 25] = [
     (&[], "base_urls", ENDPOINTS, "endpoints"),
     (&[], "api_key_env", ENDPOINTS, "endpoints"),
     (&[], "api_version", &[Azure, Gemini, Anthropic], "`azure`, `gemini` and `anthropic`"),
-    (&[], "revision", ENDPOINTS, "endpoints"),
     (&[], "endpoint", ENDPOINTS, "endpoints"),
     (&[], "transcription", &[Transcription], "`transcription`"),
     (&[], "flow", ENDPOINTS, "endpoints"),
@@ -66,6 +66,16 @@ impl Walk<'_> {
         }
         if kind == Local {
             self.needed(model, &["architecture", "weights"]);
+            let weights = model.key("weights").and_then(Node::as_str);
+            if let Some(revision) = model.key("revision")
+                && weights.is_some_and(|weights| !is_repo(weights))
+            {
+                self.value_problem(
+                    revision,
+                    "`revision` is for models of the hub, and `weights` names a folder",
+                    "leave it out, or name the model: weights = \"Qwen/Qwen2-Audio-7B-Instruct\"",
+                );
+            }
             return;
         }
         self.needed(model, &["model"]);

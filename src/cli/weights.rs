@@ -1,0 +1,154 @@
+//! Weights that a config names by the hub's name: found in the hub's cache, or fetched when they are first used.
+
+use super::exit::Failure;
+use crate::config::{HubWeights, Loaded};
+
+/// What a config names, where it is no folder.
+fn named(loaded: &mut Loaded) -> Option<HubWeights> {
+    let local = loaded.config.model.local.as_mut()?;
+    if local.weights.exists() {
+        local.hub = None;
+    }
+    local.hub.clone()
+}
+
+/// Makes sure that the weights are here, for a run: fetches what is missing. The exit code where that was stopped.
+pub(super) fn ready(loaded: &mut Loaded) -> Result<Option<u8>, Failure> {
+    match named(loaded) {
+        None => Ok(None),
+        Some(named) => of_hub::ready(loaded, &named),
+    }
+}
+
+/// Looks whether the weights are here, for a check: a line on what a run would fetch, where they are not.
+pub(super) fn look(loaded: &mut Loaded) -> Result<Option<String>, Failure> {
+    match named(loaded) {
+        None => Ok(None),
+        Some(named) => of_hub::look(loaded, &named),
+    }
+}
+
+#[cfg(feature = "hub")]
+mod of_hub {
+    use super::super::exit::{self, Failure};
+    use super::super::fetch::{Ended, describe_model, get_model, hub, runtime, until_signal};
+    use super::super::fetch_progress::FetchProgress;
+    use super::super::open::problem_at;
+    use crate::config::{HubWeights, Loaded};
+    use crate::hub::{HubError, Lookup, ModelFiles};
+
+    /// Files that are fetched at once: weights are few and large.
+    const JOBS: usize = 4;
+
+    pub(super) fn ready(loaded: &mut Loaded, named: &HubWeights) -> Result<Option<u8>, Failure> {
+        let (hub, runtime) = (hub()?, runtime()?);
+        let progress = FetchProgress::new();
+        let asked = hub.model(&named.repo, &named.revision, Lookup::Known, &progress);
+        let files = match until_signal(&runtime, asked) {
+            Ended::Done(files) => files.map_err(|e| refused(loaded, &e))?,
+            Ended::Stopped(code) => return Ok(Some(code)),
+        };
+        if let Some(why) = &files.listing.stale {
+            eprintln!("warning: the hub could not be asked ({why}); the cache's listing is used");
+        }
+        if !files.complete() {
+            if hub.settings().offline {
+                return Err(not_whole(loaded, &files));
+            }
+            eprintln!("fetching {} into {}", describe_model(&files), hub.cache().root().display());
+        }
+        let got = get_model(&hub, &runtime, &files, JOBS, false, &progress);
+        // Without its weights a model cannot be loaded, whatever kept them.
+        let got = got.map_err(|failure| match failure.code {
+            exit::FOLDER => failure,
+            _ => Failure { code: exit::MODEL, ..failure },
+        });
+        if let Some(code) = got? {
+            return Ok(Some(code));
+        }
+        found(loaded, &files);
+        Ok(None)
+    }
+
+    pub(super) fn look(loaded: &mut Loaded, named: &HubWeights) -> Result<Option<String>, Failure> {
+        let (hub, runtime) = (hub()?, runtime()?);
+        let asked = hub.model(&named.repo, &named.revision, Lookup::Known, &crate::hub::Quiet);
+        match until_signal(&runtime, asked) {
+            Ended::Done(Ok(files)) if files.complete() => {
+                // What is there is linked, as a fetch would.
+                if let Some(code) = get_model(&hub, &runtime, &files, JOBS, false, &FetchProgress::new())? {
+                    return Err(Failure::new(code, ""));
+                }
+                found(loaded, &files);
+                Ok(None)
+            }
+            Ended::Done(Ok(files)) if hub.settings().offline => Err(not_whole(loaded, &files)),
+            Ended::Done(Ok(files)) => Ok(Some(format!(
+                "{}; a run fetches them into {} first, or now: {}",
+                describe_model(&files),
+                hub.cache().root().display(),
+                files.command
+            ))),
+            Ended::Done(Err(error)) => Err(refused(loaded, &error)),
+            Ended::Stopped(code) => Err(Failure::new(code, "")),
+        }
+    }
+
+    /// Some files are missing and cannot be fetched.
+    fn not_whole(loaded: &Loaded, files: &ModelFiles) -> Failure {
+        let (have, bytes) = (crate::hub::size(files.have), crate::hub::size(files.bytes));
+        problem(
+            loaded,
+            &format!(
+                "{} at {} is not whole in the hub's cache ({have} of {bytes} are there), and HF_HUB_OFFLINE is set; \
+                 where there is a network: {}",
+                files.listing.repo, files.listing.revision, files.command
+            ),
+        )
+    }
+
+    fn found(loaded: &mut Loaded, files: &ModelFiles) {
+        if let Some(local) = &mut loaded.config.model.local {
+            local.weights.clone_from(&files.folder);
+            if let Some(hub) = &mut local.hub {
+                hub.commit = Some(files.listing.commit.clone());
+            }
+        }
+    }
+
+    fn refused(loaded: &Loaded, error: &HubError) -> Failure {
+        let folder = loaded.config.model.local.as_ref().map(|local| local.weights.display().to_string());
+        problem(
+            loaded,
+            &format!("there is no folder {}, and from the hub: {error}", folder.unwrap_or_default()),
+        )
+    }
+
+    fn problem(loaded: &Loaded, sentence: &str) -> Failure {
+        Failure::new(exit::MODEL, problem_at(loaded, &["model".into(), "weights".into()], &sentence))
+    }
+}
+
+#[cfg(not(feature = "hub"))]
+mod of_hub {
+    use super::super::exit::{self, Failure};
+    use super::super::open::problem_at;
+    use crate::config::{HubWeights, Loaded};
+
+    fn not_built(loaded: &Loaded, named: &HubWeights) -> Failure {
+        let sentence = format!(
+            "there is no folder `{}`, and this build of harness fetches nothing; build it with the cargo feature \
+             `hub` (it is a default feature), or name a folder",
+            named.repo
+        );
+        Failure::new(exit::MODEL, problem_at(loaded, &["model".into(), "weights".into()], &sentence))
+    }
+
+    pub(super) fn ready(loaded: &mut Loaded, named: &HubWeights) -> Result<Option<u8>, Failure> {
+        Err(not_built(loaded, named))
+    }
+
+    pub(super) fn look(loaded: &mut Loaded, named: &HubWeights) -> Result<Option<String>, Failure> {
+        Err(not_built(loaded, named))
+    }
+}

@@ -1,0 +1,231 @@
+//! `fetch.json` in a data folder: what was fetched, from where, in which version, and how it was checked. A later
+//! fetch reads it and asks nothing over the network where all is there.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::cache::write_beside;
+use super::error::HubError;
+use super::names::below;
+
+/// The version of the record's format that this program writes, and the only one that it reads.
+pub const VERSION: u32 = 1;
+
+/// What a data folder holds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// [`VERSION`]
+    pub version: u32,
+    /// The benchmark.
+    pub benchmark: String,
+    /// The version of this program that wrote it last.
+    pub harness: String,
+    /// When that was.
+    pub time: String,
+    /// The licence of the data, in words.
+    pub licence: String,
+    /// What was fetched, by where it came from.
+    pub origins: BTreeMap<String, OriginRecord>,
+}
+
+/// Files of one origin.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct OriginRecord {
+    /// The revision that was asked for, where there are revisions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+    /// The commit that it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+    /// The files, by what they were asked for as.
+    pub sets: BTreeMap<String, SetRecord>,
+}
+
+/// Files that were asked for together.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetRecord {
+    /// Whether these are all.
+    pub complete: bool,
+    /// The files.
+    pub files: Vec<FileRecord>,
+}
+
+/// A file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileRecord {
+    /// Its place: in the data folder, or in the hub's cache where it was only unpacked here.
+    pub path: PathBuf,
+    /// Its size.
+    pub bytes: u64,
+    /// Its SHA-256 as found.
+    pub sha256: String,
+    /// What it was checked against.
+    pub verified: Verified,
+    /// The files that were unpacked from it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unpacked: Option<Unpacked>,
+}
+
+/// What the bytes of a file were checked against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verified {
+    /// A published SHA-256.
+    Sha256,
+    /// The id of the git blob at the commit.
+    GitBlob,
+    /// Nothing: no hash is published.
+    NotVerified,
+}
+
+/// What an archive held.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unpacked {
+    /// The list of what was unpacked, in the data folder.
+    pub list: PathBuf,
+    /// Files.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+impl Record {
+    /// Where the record of a data folder is.
+    pub fn path(folder: &Path) -> PathBuf {
+        folder.join("fetch.json")
+    }
+
+    /// A record of nothing yet.
+    pub fn new(benchmark: &str, licence: &str) -> Self {
+        Self {
+            version: VERSION,
+            benchmark: benchmark.to_owned(),
+            harness: env!("CARGO_PKG_VERSION").to_owned(),
+            time: String::new(),
+            licence: licence.to_owned(),
+            origins: BTreeMap::new(),
+        }
+    }
+
+    /// Reads the record of a data folder; `None` where there is none.
+    pub fn read(folder: &Path) -> Result<Option<Self>, HubError> {
+        let path = Self::path(folder);
+        let text = match std::fs::read(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(HubError::io(&path, "cannot be read")(error)),
+        };
+        let damaged = |why: String| HubError::Record { path: path.clone(), why };
+        let value: serde_json::Value = serde_json::from_slice(&text)
+            .map_err(|error| damaged(format!("this is no record of a fetch: {error}")))?;
+        match value.get("version").and_then(serde_json::Value::as_u64) {
+            Some(version) if version == u64::from(VERSION) => {}
+            found => {
+                let found = found.map_or("none".to_owned(), |found| found.to_string());
+                return Err(damaged(format!(
+                    "written in version {found} of the record's format, this program reads version {VERSION}"
+                )));
+            }
+        }
+        serde_json::from_value(value).map(Some).map_err(|error| damaged(error.to_string()))
+    }
+
+    /// Writes the record whole or not at all.
+    pub fn write(&mut self, folder: &Path) -> Result<(), HubError> {
+        self.time = jiff::Timestamp::now().to_string();
+        env!("CARGO_PKG_VERSION").clone_into(&mut self.harness);
+        let mut text =
+            serde_json::to_vec_pretty(self).map_err(|error| HubError::Internal(error.to_string()))?;
+        text.push(b'\n');
+        write_beside(&Self::path(folder), &text)
+    }
+
+    /// The files of a set, if all of them are there in their sizes.
+    pub(super) fn complete(&self, folder: &Path, origin: &str, set: &str) -> Option<&[FileRecord]> {
+        let SetRecord { complete, files } = self.origins.get(origin)?.sets.get(set)?;
+        (*complete && files.iter().all(|file| file.is_there(folder))).then_some(files)
+    }
+
+    /// A file that was checked when it came, if it is there still.
+    pub(super) fn file(&self, folder: &Path, origin: &str, set: &str, path: &Path) -> Option<&FileRecord> {
+        let files = &self.origins.get(origin)?.sets.get(set)?.files;
+        files.iter().find(|file| file.path == path).filter(|file| file.is_there(folder))
+    }
+
+    /// Notes a file; `complete` says whether it was the last of its set.
+    pub(super) fn note(&mut self, origin: &str, set: &str, file: FileRecord, complete: bool) {
+        let set = self.origins.entry(origin.to_owned()).or_default().sets.entry(set.to_owned()).or_default();
+        set.files.retain(|known| known.path != file.path);
+        set.files.push(file);
+        if complete {
+            set.files.sort_by(|a, b| a.path.cmp(&b.path));
+        }
+        set.complete = complete;
+    }
+}
+
+impl FileRecord {
+    /// Whether it is there in its size, and with it what was unpacked from it.
+    fn is_there(&self, folder: &Path) -> bool {
+        match &self.unpacked {
+            Some(unpacked) => super::unpack::is_there(folder, unpacked, &self.sha256),
+            None => {
+                // A record that was tampered with is not followed out of the folder.
+                below(&self.path.to_string_lossy()).is_some()
+                    && std::fs::metadata(folder.join(&self.path)).is_ok_and(|found| found.len() == self.bytes)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_is_complete_while_its_files_are_there() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(Record::read(dir.path()).unwrap(), None);
+        let mut record = Record::new("demo", "CC0");
+        let file = FileRecord {
+            path: "a/x".into(),
+            bytes: 3,
+            sha256: "s".into(),
+            verified: Verified::NotVerified,
+            unpacked: None,
+        };
+        record.note("o", "x", file.clone(), true);
+        record.note("o", "part", file.clone(), false);
+        record.note("o", "out", FileRecord { path: "../x".into(), ..file }, true);
+        record.write(dir.path()).unwrap();
+        let record = Record::read(dir.path()).unwrap().unwrap();
+        assert!(record.complete(dir.path(), "o", "x").is_none());
+        std::fs::create_dir(dir.path().join("a")).unwrap();
+        std::fs::write(dir.path().join("a/x"), "abc").unwrap();
+        assert_eq!(record.complete(dir.path(), "o", "x").unwrap().len(), 1);
+        assert!(record.complete(dir.path(), "o", "part").is_none(), "others of the set are missing");
+        assert!(record.file(dir.path(), "o", "part", Path::new("a/x")).is_some());
+        assert!(
+            record.complete(dir.path(), "o", "y").is_none()
+                && record.complete(dir.path(), "p", "x").is_none()
+        );
+        assert!(record.complete(&dir.path().join("a"), "o", "out").is_none());
+        std::fs::write(dir.path().join("a/x"), "ab").unwrap();
+        assert!(record.complete(dir.path(), "o", "x").is_none());
+    }
+
+    #[test]
+    fn other_versions_and_other_files_are_refused_with_a_sentence() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = |text: &str| {
+            std::fs::write(Record::path(dir.path()), text).unwrap();
+            Record::read(dir.path()).unwrap_err().to_string()
+        };
+        assert!(error("{").contains("no record of a fetch"));
+        assert!(error("{\"version\": 7}").contains("version 7"));
+        assert!(error("{}").contains("version none"));
+        assert!(error("{\"version\": 1}").contains("move it away"));
+    }
+}
