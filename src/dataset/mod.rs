@@ -4,10 +4,14 @@
 //! on; what a row means is the benchmark's business. It must not know protocols, codecs or models.
 
 mod jsonl;
+mod names;
 
 use std::path::{Path, PathBuf};
 
 pub use jsonl::JsonlRows;
+pub use names::MediaNameError;
+
+use crate::media::MediaSource;
 
 /// A dataset that cannot be used at all.
 #[derive(Debug, thiserror::Error)]
@@ -102,9 +106,9 @@ impl Dataset {
         &self.index
     }
 
-    /// The file of a clip or image. An absolute name stands for itself.
-    pub fn media_path(&self, name: &str) -> PathBuf {
-        self.media.join(name)
+    /// Where a clip or image is. Names are relative to the folder of the media, and stay in it.
+    pub fn media(&self, name: &str) -> Result<MediaSource, MediaNameError> {
+        names::within(&self.media, name).map(MediaSource::File)
     }
 
     /// The rows, one at a time, from the beginning.
@@ -156,16 +160,16 @@ mod tests {
         let dir = folder(&["jsonl/test.jsonl", "other.jsonl"]);
         let data = Dataset::open(dir.path(), None).unwrap();
         assert_eq!(data.index(), dir.path().join("jsonl/test.jsonl"));
-        assert_eq!(data.media_path("eng/1.wav"), dir.path().join("eng/1.wav"));
+        assert_eq!(data.media("eng/1.wav").unwrap().file(), dir.path().join("eng/1.wav"));
     }
 
     #[test]
     fn media_are_relative_to_the_folder_of_an_index_file() {
         let dir = folder(&["x/rows.jsonl"]);
         let data = Dataset::open(&dir.path().join("x/rows.jsonl"), None).unwrap();
-        assert_eq!(data.media_path("a.wav"), dir.path().join("x/a.wav"));
+        assert_eq!(data.media("a.wav").unwrap().file(), dir.path().join("x/a.wav"));
         let other = Dataset::open(&dir.path().join("x"), Some(dir.path())).unwrap();
-        assert_eq!(other.media_path("a.wav"), dir.path().join("a.wav"));
+        assert_eq!(other.media("a.wav").unwrap().file(), dir.path().join("a.wav"));
     }
 
     #[test]

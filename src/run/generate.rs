@@ -158,26 +158,28 @@ impl Answered {
         let (audio, images) = (request.prompt.audio(), request.prompt.images());
         let names = audio.iter().map(|audio| &*audio.name).chain(images.iter().map(|image| &*image.name));
         let now: Option<Vec<_>> = names
-            .map(|name| self.facts(dataset.media_path(name)).map(|facts| (name, facts.bytes, facts.modified)))
+            .map(|name| self.facts(dataset, name).map(|facts| (name, facts.bytes, facts.modified)))
             .collect();
         if now.is_some_and(|now| journal.has_media(id, now.into_iter())) {
             return Ok(true);
         }
         Ok(journal.media(id)?.iter().all(|record| {
             let then = FileFacts { bytes: record.bytes, modified: record.modified };
-            self.facts(dataset.media_path(&record.name)).is_none_or(|now| now == then)
+            self.facts(dataset, &record.name).is_none_or(|now| now == then)
         }))
     }
 
-    fn facts(&mut self, path: PathBuf) -> Option<FileFacts> {
-        if let Some(facts) = self.files.get(&path) {
+    fn facts(&mut self, dataset: &Dataset, name: &str) -> Option<FileFacts> {
+        let source = dataset.media(name).ok()?;
+        let path = source.file();
+        if let Some(facts) = self.files.get(path) {
             return *facts;
         }
         if self.files.len() >= Self::FILES {
             self.files.clear();
         }
-        let facts = FileFacts::of(&path).ok();
-        self.files.insert(path, facts);
+        let facts = source.facts().ok();
+        self.files.insert(path.to_owned(), facts);
         facts
     }
 }

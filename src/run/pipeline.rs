@@ -8,6 +8,7 @@ use tokio::sync::mpsc;
 
 use super::digests::DigestSet;
 use super::plan::{Plan, PlanError, PlannedRequest, Section};
+use crate::dataset::MediaNameError;
 use crate::media::{MediaError, Preparer, Ready, ReadyImage};
 use crate::types::{Digest, MediaRecord, Outcome};
 
@@ -134,22 +135,33 @@ fn prepare(
     let mut media = Media::default();
     let Some(section) = sections.get(request.section) else { return Some(Ok(media)) };
     for audio in request.prompt.audio() {
-        let path = section.dataset.media_path(&audio.name);
-        let made = if read { Some(preparer.audio(&path, audio)) } else { preparer.hot_audio(&path, audio) };
+        let source = match section.dataset.media(&audio.name) {
+            Ok(source) => source,
+            Err(error) => return Some(Err(unnamed(&error))),
+        };
+        let made =
+            if read { Some(preparer.audio(&source, audio)) } else { preparer.hot_audio(&source, audio) };
         match made? {
             Ok(clip) => media.clips.push(clip),
             Err(error) => return Some(Err(failure(&error))),
         }
     }
     for image in request.prompt.images() {
-        let path = section.dataset.media_path(&image.name);
-        let made = if read { Some(preparer.image(&path)) } else { preparer.hot_image(&path) };
+        let source = match section.dataset.media(&image.name) {
+            Ok(source) => source,
+            Err(error) => return Some(Err(unnamed(&error))),
+        };
+        let made = if read { Some(preparer.image(&source)) } else { preparer.hot_image(&source) };
         match made? {
             Ok(image) => media.images.push(image),
             Err(error) => return Some(Err(failure(&error))),
         }
     }
     Some(Ok(media))
+}
+
+fn unnamed(error: &MediaNameError) -> Failure {
+    Failure { outcome: Outcome::MediaError, error: error.to_string() }
 }
 
 fn failure(error: &MediaError) -> Failure {
