@@ -126,9 +126,13 @@ fn describe(out: &mut String, section: &Section, facts: &ManifestBenchmark, prob
         all if all == facts.samples => String::new(),
         all => format!(" of {all}"),
     };
+    let more = match facts.dataset.files {
+        0 | 1 => String::new(),
+        files => format!(" and {}", plural((files - 1) as u64, "more file")),
+    };
     let _ = writeln!(
         out,
-        "\n{} ({})\n  data      {}: {}{of} samples",
+        "\n{} ({})\n  data      {}{more}: {}{of} samples",
         facts.label,
         facts.name,
         section.dataset.index().display(),

@@ -13,7 +13,7 @@ use super::folder::{FolderError, write_whole};
 use super::manifest::{DatasetFacts, ManifestBenchmark};
 use crate::benchmark::{Benchmark, Draft};
 use crate::config::{BenchmarkConfig, LimitBy};
-use crate::dataset::{Dataset, DatasetError, RowError};
+use crate::dataset::{Dataset, DatasetError, Fingerprint, RowError};
 use crate::model::ModelIdentity;
 use crate::prompt::PromptSet;
 use crate::types::{Digest, Generation, Planned, Prompt, Sample};
@@ -170,7 +170,7 @@ impl Section {
         let mut ranks = std::collections::BinaryHeap::new();
         let mut seen = HashSet::new();
         for row in self.dataset.rows()? {
-            let Some(sample) = row.ok().and_then(|row| self.benchmark.sample(row.line, row.value).ok())
+            let Some(sample) = row.ok().and_then(|row| self.benchmark.sample(row.number, row.value).ok())
             else {
                 continue;
             };
@@ -197,13 +197,12 @@ impl Section {
         let (mut samples, mut taken) = (0_u64, 0_u64);
         for row in rows.by_ref() {
             let sample = row.and_then(|row| {
-                let line = row.line;
-                let error = |message| RowError { file: self.dataset.index().to_owned(), line, message };
-                let sample = self.benchmark.sample(line, row.value).map_err(error)?;
+                let place = row.place();
+                let sample = self.benchmark.sample(row.number, row.value).map_err(|e| place.error(e))?;
                 if seen.insert(id_hash(&sample.id)) {
                     Ok(sample)
                 } else {
-                    Err(error(format!("the sample id `{}` was used by an earlier row", sample.id)))
+                    Err(place.error(format!("the sample id `{}` was used by an earlier row", sample.id)))
                 }
             });
             let wanted = match (&sample, selection) {
@@ -219,15 +218,13 @@ impl Section {
                 }
             }
         }
-        let (bytes, blake3) = rows.fingerprint();
-        Ok(WalkFacts { bytes, blake3, samples, taken })
+        Ok(WalkFacts { fingerprint: rows.fingerprint(), samples, taken })
     }
 }
 
 /// What a walk saw.
 struct WalkFacts {
-    bytes: u64,
-    blake3: Digest,
+    fingerprint: Fingerprint,
     samples: u64,
     taken: u64,
 }
@@ -410,8 +407,10 @@ impl Plan {
             name: section.config.name.clone(),
             dataset: DatasetFacts {
                 index: section.dataset.index().to_owned(),
-                bytes: facts.bytes,
-                blake3: facts.blake3,
+                files: section.dataset.files(),
+                bytes: facts.fingerprint.bytes,
+                blake3: facts.fingerprint.blake3,
+                hashed: facts.fingerprint.kind,
                 samples: facts.samples,
                 unreadable_rows,
                 unreadable,
