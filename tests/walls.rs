@@ -101,3 +101,9 @@ fn the_engine_knows_no_protocol_and_benchmarks_are_named_in_their_room_only() {
         &["crate::benchmark", "crate::run", "crate::cli"],
     );
 }
+
+#[test]
+fn only_dataset_knows_arrow_and_parquet() {
+    let others = ALL.iter().filter(|room| **room != "dataset");
+    check(&others.copied().collect::<Vec<_>>(), &["arrow_", "parquet::"]);
+}

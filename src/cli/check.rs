@@ -2,12 +2,11 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
-use std::path::PathBuf;
 
 use super::exit::{self, Failure};
 use super::{CheckArgs, open, print, probe, weights};
 use crate::config::RunConfig;
-use crate::media::audio::probe_file;
+use crate::media::{self, MediaSource};
 use crate::model::{MediaLimits, ModelIdentity};
 use crate::run::journal::Journal;
 use crate::run::manifest::{Manifest, ManifestBenchmark};
@@ -16,6 +15,9 @@ use crate::types::{AudioSource, Window};
 
 /// Problems of one kind that are shown; the rest is counted.
 const SHOWN: usize = 10;
+
+/// Clips inside the data's files that are looked at in each section.
+const LOOKED_AT_INSIDE: usize = 100;
 
 /// `harness check CONFIG`
 pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
@@ -141,9 +143,13 @@ fn describe(out: &mut String, section: &Section, facts: &ManifestBenchmark, prob
         all if all == facts.samples => String::new(),
         all => format!(" of {all}"),
     };
+    let more = match facts.dataset.files {
+        0 | 1 => String::new(),
+        files => format!(" and {}", plural((files - 1) as u64, "more file")),
+    };
     let _ = writeln!(
         out,
-        "\n{} ({})\n  data      {}: {}{of} samples",
+        "\n{} ({})\n  data      {}{more}: {}{of} samples",
         facts.label,
         facts.name,
         section.dataset.index().display(),
@@ -167,27 +173,45 @@ fn describe(out: &mut String, section: &Section, facts: &ManifestBenchmark, prob
     }
 }
 
-/// Looks at the header of every clip once.
+/// Looks at the header of every clip once; of those inside the data's files, at that of the first ones.
 fn clips(
     plan: &Plan,
     config: &RunConfig,
     limits: Option<&MediaLimits>,
     problems: &mut Vec<String>,
 ) -> Result<Option<String>, Failure> {
-    let mut seen: HashSet<(PathBuf, Window)> = HashSet::new();
+    let mut seen: HashSet<(MediaSource, Window)> = HashSet::new();
     let mut rates: BTreeMap<u32, u64> = BTreeMap::new();
     let (mut shortest, mut longest, mut seconds) = (f64::INFINITY, 0.0_f64, 0.0_f64);
     let (mut bad, mut good) = (0_usize, 0_u64);
+    let (mut inside, mut more_inside) = (0_usize, false);
     let max_seconds =
         limits.map_or(config.model.audio.max_seconds, |l| l.max_seconds.min(config.model.audio.max_seconds));
     plan.walk(|request| {
         let Some(section) = plan.sections.get(request.section) else { return true };
         for audio in request.prompt.audio() {
-            let path = section.dataset.media_path(&audio.name);
-            if !seen.insert((path.clone(), audio.window)) {
+            let media = match section.dataset.media(&audio.name) {
+                Ok(media) => media,
+                Err(error) => {
+                    bad += 1;
+                    if bad <= SHOWN {
+                        problems.push(format!("error: sample {}: {error}", request.planned.sample));
+                    }
+                    continue;
+                }
+            };
+            if media.is_embedded() {
+                // They are read to be looked at: a few tell as much as a million.
+                if inside >= LOOKED_AT_INSIDE {
+                    more_inside = true;
+                    continue;
+                }
+            }
+            if !seen.insert((media.clone(), audio.window)) {
                 continue;
             }
-            let found = probe_file(&path).map_err(|e| e.to_string()).and_then(|source| {
+            inside += usize::from(media.is_embedded());
+            let found = media::probe(&media).and_then(|source| {
                 let length = length(&source);
                 if audio.window == Window::Whole && length > max_seconds + 0.001 {
                     return Err(format!(
@@ -208,23 +232,21 @@ fn clips(
                 Err(reason) => {
                     bad += 1;
                     if bad <= SHOWN {
-                        problems.push(format!(
-                            "error: sample {}: {}: {reason}",
-                            request.planned.sample,
-                            path.display()
-                        ));
+                        problems.push(format!("error: sample {}: {media}: {reason}", request.planned.sample));
                     }
                 }
             }
         }
-        true
+        // Where all clips lie inside the data's files, the rest of the plan tells nothing new.
+        !(more_inside && inside == seen.len())
     })?;
     if bad > SHOWN {
         problems.push(format!("error: {} more have such problems", plural((bad - SHOWN) as u64, "clip")));
     }
     let rates = rates.iter().map(|(rate, n)| format!("{n} at {rate} Hz")).collect::<Vec<_>>().join(", ");
     Ok((good > 0).then(|| {
-        format!("{good}, {shortest:.1} to {longest:.1} s, {:.1} min in all ({rates})", seconds / 60.0)
+        let rest = if more_inside { "; the first of those inside the data's files" } else { "" };
+        format!("{good}, {shortest:.1} to {longest:.1} s, {:.1} min in all ({rates}){rest}", seconds / 60.0)
     }))
 }
 

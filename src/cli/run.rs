@@ -178,7 +178,7 @@ struct Survey {
 /// changed here.
 fn unchanged(plan: &Plan, label: &str, name: &str, then: FileFacts) -> bool {
     let section = plan.sections.iter().find(|section| section.config.label == label);
-    let now = section.and_then(|section| FileFacts::of(&section.dataset.media_path(name)).ok());
+    let now = section.and_then(|section| section.dataset.media(name).ok()?.facts().ok());
     now.is_none_or(|now| now == then)
 }
 

@@ -2,19 +2,21 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{DatasetError, Row, RowError};
+use super::rows::{FileRows, Fingerprint, FingerprintKind};
+use super::{DatasetError, Row, RowError, Unit};
+use crate::types::Digest;
 
 /// The longest line that is read, in bytes. Longer ones are not rows of an index but embedded media.
-const MAX_LINE: usize = 64 << 20;
+pub(super) const MAX_LINE: usize = 64 << 20;
 
 /// The rows of a JSONL file, one at a time. Empty lines are passed over.
-#[derive(Debug)]
-pub struct JsonlRows {
-    path: PathBuf,
+pub(super) struct JsonlRows {
+    path: Arc<Path>,
     reader: BufReader<File>,
     line: u64,
     hasher: blake3::Hasher,
@@ -25,10 +27,10 @@ pub struct JsonlRows {
 
 impl JsonlRows {
     /// Opens a file.
-    pub fn open(path: &Path) -> Result<Self, DatasetError> {
+    pub(super) fn open(path: &Path) -> Result<Self, DatasetError> {
         let file = File::open(path).map_err(|source| DatasetError::Io { path: path.to_owned(), source })?;
         Ok(Self {
-            path: path.to_owned(),
+            path: path.into(),
             reader: BufReader::with_capacity(1 << 16, file),
             line: 0,
             hasher: blake3::Hasher::new(),
@@ -38,21 +40,8 @@ impl JsonlRows {
         })
     }
 
-    /// Size and blake3 hash of what was read so far: of the whole file once the rows are at their end.
-    pub fn fingerprint(&self) -> (u64, crate::types::Digest) {
-        (self.bytes, crate::types::Digest(*self.hasher.finalize().as_bytes()))
-    }
-
-    /// What [`fingerprint`](Self::fingerprint) gives of the whole file, without reading rows.
-    pub fn fingerprint_of(path: &Path) -> Result<(u64, crate::types::Digest), DatasetError> {
-        let io = |source| DatasetError::Io { path: path.to_owned(), source };
-        let mut hasher = blake3::Hasher::new();
-        hasher.update_reader(File::open(path).map_err(io)?).map_err(io)?;
-        Ok((hasher.count(), crate::types::Digest(*hasher.finalize().as_bytes())))
-    }
-
     fn error(&self, message: impl Into<String>) -> RowError {
-        RowError { file: self.path.clone(), line: self.line, message: message.into() }
+        RowError::new(&self.path, self.line, Unit::Line, message.into())
     }
 
     /// Reads the next line into the buffer, without its end; `false` at the end of the file.
@@ -81,24 +70,27 @@ impl JsonlRows {
     }
 
     fn parse(&self) -> Result<Value, RowError> {
-        if self.buffer.len() > MAX_LINE {
-            return Err(self.error(format!("the line is longer than {} MiB", MAX_LINE >> 20)));
-        }
-        let text = std::str::from_utf8(&self.buffer)
-            .map_err(|e| self.error(format!("not UTF-8 at byte {} of the line", e.valid_up_to() + 1)))?;
-        let text = if self.line == 1 { text.strip_prefix('\u{feff}').unwrap_or(text) } else { text };
-        match serde_json::from_str::<Value>(text) {
-            Ok(value @ Value::Object(_)) => Ok(value),
-            Ok(other) => Err(self.error(format!("expected a JSON object, found {}", kind_of(&other)))),
-            Err(e) => Err(self.error(format!("not valid JSON at column {}: {}", e.column(), reason(&e)))),
-        }
+        object(&self.buffer).map_err(|message| self.error(message))
     }
 }
 
-impl Iterator for JsonlRows {
-    type Item = Result<Row, RowError>;
+/// A JSON object out of bytes, or a sentence on what they are instead. A byte order mark is passed over.
+pub(super) fn object(bytes: &[u8]) -> Result<Value, String> {
+    if bytes.len() > MAX_LINE {
+        return Err(format!("longer than {} MiB, which is no row but embedded media", MAX_LINE >> 20));
+    }
+    let text = std::str::from_utf8(bytes)
+        .map_err(|e| format!("not UTF-8 at byte {} of the line", e.valid_up_to() + 1))?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    match serde_json::from_str::<Value>(text) {
+        Ok(value @ Value::Object(_)) => Ok(value),
+        Ok(other) => Err(format!("expected a JSON object, found {}", kind_of(&other))),
+        Err(e) => Err(format!("not valid JSON at column {}: {}", e.column(), reason(&e))),
+    }
+}
 
-    fn next(&mut self) -> Option<Self::Item> {
+impl FileRows for JsonlRows {
+    fn next_row(&mut self) -> Option<Result<Row, RowError>> {
         while !self.done {
             self.line += 1;
             match self.read_line() {
@@ -116,9 +108,14 @@ impl Iterator for JsonlRows {
             if self.buffer.iter().all(u8::is_ascii_whitespace) {
                 continue;
             }
-            return Some(self.parse().map(|value| Row { line: self.line, value }));
+            return Some(self.parse().map(|value| Row::new(&self.path, self.line, Unit::Line, value)));
         }
         None
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        let blake3 = Digest(*self.hasher.finalize().as_bytes());
+        Fingerprint { kind: FingerprintKind::Content, bytes: self.bytes, blake3 }
     }
 }
 
@@ -147,7 +144,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("rows.jsonl");
         std::fs::write(&path, content).unwrap();
-        JsonlRows::open(&path).unwrap().collect()
+        all(&mut JsonlRows::open(&path).unwrap())
+    }
+
+    fn all(rows: &mut JsonlRows) -> Vec<Result<Row, RowError>> {
+        std::iter::from_fn(|| rows.next_row()).collect()
     }
 
     #[test]
@@ -178,14 +179,25 @@ mod tests {
     }
 
     #[test]
+    fn a_line_that_is_too_long_is_passed_over_without_being_held() {
+        let mut content = vec![b'x'; MAX_LINE + (3 << 20)];
+        content.extend_from_slice(b"\n{\"a\":1}\n");
+        let got = rows(&content);
+        let error = got[0].as_ref().unwrap_err();
+        assert!(error.message.contains("longer than 64 MiB") && error.line == 1, "{error}");
+        assert_eq!(got[1].as_ref().unwrap().value["a"], 1);
+    }
+
+    #[test]
     fn fingerprint_is_that_of_the_file() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("rows.jsonl");
         std::fs::write(&path, "{}\n{}\n").unwrap();
         let mut rows = JsonlRows::open(&path).unwrap();
-        assert_eq!(rows.by_ref().count(), 2);
-        assert_eq!(rows.fingerprint(), (6, crate::types::Digest::of(b"{}\n{}\n")));
-        assert_eq!(JsonlRows::fingerprint_of(&path).unwrap(), rows.fingerprint());
+        assert_eq!(all(&mut rows).len(), 2);
+        let content = FingerprintKind::Content;
+        let expected = Fingerprint { kind: content, bytes: 6, blake3: Digest::of(b"{}\n{}\n") };
+        assert_eq!(rows.fingerprint(), expected);
     }
 
     proptest::proptest! {

@@ -1,13 +1,37 @@
-//! Published file formats to rows, and names of media to files.
+//! Published file formats to rows, and names of media to what can be read.
 //!
-//! The only room that knows file formats of datasets. It gives rows as JSON values with the line they stand
-//! on; what a row means is the benchmark's business. It must not know protocols, codecs or models.
+//! The only room that knows file formats of datasets: JSON Lines, JSON arrays, CSV, TSV, Parquet and Arrow, as one
+//! file, as shards, and as folders that the `datasets` library saved. It gives rows as JSON values with the place they
+//! stand at; what a row means is the benchmark's business. Media never enter a row: in their place stands a name,
+//! which [`Dataset::media`] turns into something that can be read later. It must not know protocols, codecs or models.
 
+mod base64;
+#[cfg(feature = "parquet")]
+mod columnar;
+mod cursor;
+mod files;
+mod find;
+mod format;
+mod inside;
+mod json_array;
 mod jsonl;
+mod names;
+mod rows;
+mod table;
+mod text_media;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-pub use jsonl::JsonlRows;
+pub use find::Choice;
+pub use names::MediaNameError;
+pub use rows::{Fingerprint, FingerprintKind, Rows};
+
+use crate::media::{FileFacts, MediaSource, ReadMedia};
+use crate::types::Digest;
+use files::DataFile;
+use inside::Inside;
 
 /// A dataset that cannot be used at all.
 #[derive(Debug, thiserror::Error)]
@@ -17,19 +41,44 @@ pub enum DatasetError {
     Missing(PathBuf),
     /// A folder without a file that could be the index.
     #[error(
-        "{}: the folder holds no JSONL file that can be read as the dataset's index (looked for {}); name the \
-         file itself as `data`",
-        .folder.display(), .looked_for.join(", ")
+        "{}: the folder holds no file that is surely the dataset (looked for {}; found {}); name the file itself as \
+         `data`", .folder.display(), .looked_for.join(", "), or_nothing(.found)
     )]
     NoIndex {
         /// The folder.
         folder: PathBuf,
         /// What was looked for.
         looked_for: Vec<String>,
+        /// Data files that are there.
+        found: Vec<String>,
+    },
+    /// A file that is never taken for the dataset.
+    #[error("{}: not the dataset but another file beside it (a preview or a copy): name the dataset itself", .0.display())]
+    Ignored(PathBuf),
+    /// Shards are missing.
+    #[error("{}: {reason}: fetch the missing files, or name one shard as `data` to use it alone", .folder.display())]
+    Shards {
+        /// Their folder.
+        folder: PathBuf,
+        /// What is missing.
+        reason: String,
     },
     /// A file of a kind that is not read.
-    #[error("{}: not a JSONL file; expected one JSON object a line in a file that ends in .jsonl", .0.display())]
-    Format(PathBuf),
+    #[error("{}: is {reason}", .path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// What it is instead.
+        reason: String,
+    },
+    /// A file that breaks its format.
+    #[error("{}: {reason}", .path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
     /// The system refused.
     #[error("{}: {source}", .path.display())]
     Io {
@@ -40,147 +89,199 @@ pub enum DatasetError {
     },
 }
 
+fn or_nothing(found: &[String]) -> String {
+    match found.len() {
+        0 => "none".to_owned(),
+        1..=6 => found.join(", "),
+        more => {
+            format!("{} and {} more", found.iter().take(5).cloned().collect::<Vec<_>>().join(", "), more - 5)
+        }
+    }
+}
+
+/// How the rows of a format are counted, from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// By the line that they begin on.
+    Line,
+    /// By themselves.
+    Row,
+}
+
 /// A row of a dataset.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// The line it begins on, from 1.
+    /// The file.
+    pub file: Arc<Path>,
+    /// The line it begins on (JSON Lines), or its number, from 1.
     pub line: u64,
+    /// Which of these.
+    pub unit: Unit,
+    /// The same, counted through all files of the dataset.
+    pub number: u64,
     /// The row.
     pub value: serde_json::Value,
 }
 
+impl Row {
+    fn new(file: &Arc<Path>, line: u64, unit: Unit, value: serde_json::Value) -> Self {
+        Self { file: Arc::clone(file), line, unit, number: line, value }
+    }
+
+    /// What an error at this row's place needs to know of it.
+    pub fn place(&self) -> Place {
+        Place { file: Arc::clone(&self.file), line: self.line, unit: self.unit }
+    }
+}
+
+/// Where a row stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    file: Arc<Path>,
+    line: u64,
+    unit: Unit,
+}
+
+impl Place {
+    /// An error of the row that stands here.
+    pub fn error(&self, message: impl Into<String>) -> RowError {
+        RowError::new(&self.file, self.line, self.unit, message.into())
+    }
+}
+
 /// A row that cannot be read. The others can.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}:{line}: {message}", .file.display())]
+#[error("{}{}{}: {message}", .file.display(), match .unit { Unit::Line => ":", Unit::Row => ": row " }, .line)]
 pub struct RowError {
     /// The file.
     pub file: PathBuf,
-    /// The line, from 1.
+    /// The line or row, from 1.
     pub line: u64,
+    /// Which of these.
+    pub unit: Unit,
     /// What is wrong.
     pub message: String,
 }
 
-/// A dataset on disk: an index file and a folder of media.
-#[derive(Clone, Debug)]
+impl RowError {
+    fn new(file: &Path, line: u64, unit: Unit, message: String) -> Self {
+        Self { file: file.to_owned(), line, unit, message }
+    }
+
+    /// A file that can no longer be opened.
+    fn of_file(file: &Path, message: String) -> Self {
+        Self::new(file, 1, Unit::Row, message)
+    }
+}
+
+/// A dataset on disk: files of rows, and media in a folder or within these files.
+#[derive(Clone)]
 pub struct Dataset {
+    files: Arc<[DataFile]>,
     index: PathBuf,
     media: PathBuf,
+    inside: Arc<Inside>,
+}
+
+impl std::fmt::Debug for Dataset {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let count = self.files.len();
+        f.debug_struct("Dataset").field("index", &self.index).field("files", &count).finish_non_exhaustive()
+    }
 }
 
 impl Dataset {
-    /// Finds the index of a dataset. `data` is the index file, or a folder that holds `test.jsonl`,
-    /// `jsonl/test.jsonl`, `manifest.jsonl` or a single JSONL file. Media names are relative to `media`, or
-    /// else to the folder of the data.
+    /// Finds the rows of a dataset: [`Dataset::choose`] without any particular choice.
     pub fn open(data: &Path, media: Option<&Path>) -> Result<Self, DatasetError> {
+        Self::choose(data, media, &Choice::default())
+    }
+
+    /// Finds the rows of a dataset. `data` is a file, or a folder in which the file or its shards are found (see
+    /// `docs/config.md`). Media names are relative to `media`, or else to the folder of the data. Every file is
+    /// opened, its format found and its footer read; no rows are.
+    pub fn choose(data: &Path, media: Option<&Path>, choice: &Choice<'_>) -> Result<Self, DatasetError> {
         let meta = std::fs::metadata(data).map_err(|source| match source.kind() {
             std::io::ErrorKind::NotFound => DatasetError::Missing(data.to_owned()),
             _ => DatasetError::Io { path: data.to_owned(), source },
         })?;
-        let index = if meta.is_dir() { find_index(data)? } else { data.to_owned() };
-        if !index
-            .extension()
-            .is_some_and(|e| e.eq_ignore_ascii_case("jsonl") || e.eq_ignore_ascii_case("ndjson"))
-        {
-            return Err(DatasetError::Format(index));
-        }
-        let media = match media {
-            Some(folder) => {
-                if !folder.is_dir() {
-                    return Err(DatasetError::Missing(folder.to_owned()));
-                }
-                folder.to_owned()
-            }
-            None if meta.is_dir() => data.to_owned(),
-            None => index.parent().map(Path::to_owned).unwrap_or_default(),
+        let (base, paths) = if meta.is_dir() {
+            (data.to_owned(), find::find(data, choice)?)
+        } else if choice.ignores(data) {
+            return Err(DatasetError::Ignored(data.to_owned()));
+        } else {
+            (data.parent().map(Path::to_owned).unwrap_or_default(), vec![data.to_owned()])
         };
-        Ok(Self { index, media })
+        let open = |path: &PathBuf| {
+            let name = path.strip_prefix(&base).unwrap_or(path);
+            let name: Vec<_> = name.components().map(|part| part.as_os_str().to_string_lossy()).collect();
+            DataFile::open(path, name.join("/"))
+        };
+        let files: Arc<[DataFile]> = paths.iter().map(open).collect::<Result<_, _>>()?;
+        let media = match media {
+            Some(folder) if !folder.is_dir() => return Err(DatasetError::Missing(folder.to_owned())),
+            Some(folder) => folder.to_owned(),
+            None => base,
+        };
+        let index = paths.into_iter().next().unwrap_or_else(|| data.to_owned());
+        Ok(Self { inside: Arc::new(Inside::new(Arc::clone(&files))), files, index, media })
     }
 
-    /// The index file.
+    /// The file of the rows; of several, the first.
     pub fn index(&self) -> &Path {
         &self.index
     }
 
-    /// The file of a clip or image. An absolute name stands for itself.
-    pub fn media_path(&self, name: &str) -> PathBuf {
-        self.media.join(name)
+    /// The number of files that hold rows.
+    pub fn files(&self) -> usize {
+        self.files.len()
     }
 
-    /// Size and hash of the index.
-    pub fn fingerprint(&self) -> Result<(u64, crate::types::Digest), DatasetError> {
-        JsonlRows::fingerprint_of(&self.index)
+    /// Where a clip or image is: within a file of the dataset, or in a file of its own, whose name must be relative to
+    /// the folder of the media and stay in it.
+    pub fn media(&self, name: &str) -> Result<MediaSource, MediaNameError> {
+        match self.inside.file(name) {
+            Some(file) => {
+                let reader: Arc<dyn ReadMedia> = Arc::clone(&self.inside) as _;
+                Ok(MediaSource::embedded(Arc::clone(file?.path()), name, reader))
+            }
+            None => names::within(&self.media, name).map(MediaSource::File),
+        }
+    }
+
+    /// A hash that changes with the rows, without reading them: of the content of text files, and of the size and time
+    /// of change of others.
+    pub fn state(&self) -> Result<Digest, DatasetError> {
+        let mut hasher = blake3::Hasher::new();
+        for file in self.files.iter() {
+            let io = |source| DatasetError::Io { path: file.path().to_path_buf(), source };
+            hasher.update(&(file.name().len() as u64).to_le_bytes());
+            hasher.update(file.name().as_bytes());
+            if file.is_text() {
+                let mut content = blake3::Hasher::new();
+                content.update_reader(std::fs::File::open(file.path()).map_err(io)?).map_err(io)?;
+                hasher.update(content.finalize().as_bytes());
+            } else {
+                let facts = FileFacts::of(file.path()).map_err(io)?;
+                hasher.update(&facts.bytes.to_le_bytes());
+                hasher.update(&facts.modified.unwrap_or_default().to_le_bytes());
+            }
+        }
+        Ok(Digest(*hasher.finalize().as_bytes()))
     }
 
     /// The rows, one at a time, from the beginning.
-    pub fn rows(&self) -> Result<JsonlRows, DatasetError> {
-        JsonlRows::open(&self.index)
+    pub fn rows(&self) -> Result<Rows, DatasetError> {
+        Rows::new(Arc::clone(&self.files))
     }
-}
 
-/// The index file of a folder.
-fn find_index(folder: &Path) -> Result<PathBuf, DatasetError> {
-    const KNOWN: [&str; 3] = ["test.jsonl", "jsonl/test.jsonl", "manifest.jsonl"];
-    if let Some(found) = KNOWN.iter().map(|name| folder.join(name)).find(|path| path.is_file()) {
-        return Ok(found);
-    }
-    let entries = std::fs::read_dir(folder)
-        .map_err(|source| DatasetError::Io { path: folder.to_owned(), source })?
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.extension().is_some_and(|e| e.eq_ignore_ascii_case("jsonl")))
-        .collect::<Vec<_>>();
-    match <[PathBuf; 1]>::try_from(entries) {
-        Ok([only]) => Ok(only),
-        Err(_) => Err(DatasetError::NoIndex {
-            folder: folder.to_owned(),
-            looked_for: KNOWN
-                .iter()
-                .map(ToString::to_string)
-                .chain(["a single *.jsonl".to_owned()])
-                .collect(),
-        }),
+    /// How many rows were decoded to read media within files, and how often a file was begun anew for that: as often
+    /// as files and row groups were walked, when media are asked for in the order of the rows.
+    pub fn decoded(&self) -> (u64, u64) {
+        let counts = &self.inside.counts;
+        (counts.rows.load(Ordering::Relaxed), counts.starts.load(Ordering::Relaxed))
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn folder(files: &[&str]) -> tempfile::TempDir {
-        let dir = tempfile::tempdir().unwrap();
-        for file in files {
-            let path = dir.path().join(file);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, "{}\n").unwrap();
-        }
-        dir
-    }
-
-    #[test]
-    fn index_of_a_folder_is_found_and_media_are_relative_to_the_folder() {
-        let dir = folder(&["jsonl/test.jsonl", "other.jsonl"]);
-        let data = Dataset::open(dir.path(), None).unwrap();
-        assert_eq!(data.index(), dir.path().join("jsonl/test.jsonl"));
-        assert_eq!(data.media_path("eng/1.wav"), dir.path().join("eng/1.wav"));
-    }
-
-    #[test]
-    fn media_are_relative_to_the_folder_of_an_index_file() {
-        let dir = folder(&["x/rows.jsonl"]);
-        let data = Dataset::open(&dir.path().join("x/rows.jsonl"), None).unwrap();
-        assert_eq!(data.media_path("a.wav"), dir.path().join("x/a.wav"));
-        let other = Dataset::open(&dir.path().join("x"), Some(dir.path())).unwrap();
-        assert_eq!(other.media_path("a.wav"), dir.path().join("a.wav"));
-    }
-
-    #[test]
-    fn what_cannot_be_an_index_is_refused_with_a_sentence() {
-        let dir = folder(&["a.jsonl", "b.jsonl", "c.csv"]);
-        let two = Dataset::open(dir.path(), None).unwrap_err().to_string();
-        assert!(two.contains("name the file itself"), "{two}");
-        let csv = Dataset::open(&dir.path().join("c.csv"), None).unwrap_err().to_string();
-        assert!(csv.contains("not a JSONL file"), "{csv}");
-        let none = Dataset::open(&dir.path().join("none"), None).unwrap_err().to_string();
-        assert!(none.contains("no such file"), "{none}");
-    }
-}
+#[path = "dataset_tests.rs"]
+mod tests;

@@ -1,13 +1,21 @@
 //! Media files: sniffing, decoding, transforms. The only room that knows codecs.
 
 pub mod audio;
+mod content;
 mod image;
 mod prepare;
 mod shelf;
+mod source;
 mod wav;
 
 /// Names what lies between a file and a model: downmix, resampler and features, with their version. It is part of
 /// every request's key, so that answers to other features are never taken for answers to these.
 pub const PIPELINE: &str = "soxr_hq-1 logmel-1 wav16-1";
 
-pub use prepare::{FileFacts, MediaError, Preparer, Ready, ReadyImage, Transcode};
+pub use content::probe;
+pub use prepare::{MediaError, Preparer, Ready, ReadyImage, Transcode};
+pub use source::{Embedded, FileFacts, MediaContent, MediaSource, RawSamples, ReadMedia, SampleValues};
+
+fn sentence(error: impl Into<audio::AudioError>) -> String {
+    error.into().to_string()
+}

@@ -1,18 +1,14 @@
 //! Media ready for a model: read, decoded, cut and turned into features or left as they are, once for all
 //! requests on a clip.
 
-use std::fs::File;
-use std::io::Read as _;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::UNIX_EPOCH;
-
-use bytes::Bytes;
 
 use super::audio::mel::{MelError, MelExtractor};
-use super::audio::{self, AudioError, DecodeSpec};
+use super::audio::{AudioError, DecodeSpec};
+use super::content::Content;
 use super::shelf::Shelf;
-use super::{image, wav};
+use super::source::{FileFacts, MediaContent, MediaSource};
+use super::{image, sentence, wav};
 use crate::model::{AudioNeed, MediaLimits};
 use crate::types::{
     AudioContent, AudioFile, AudioRecord, AudioRef, AudioSource, Digest, ImageFile, PreparedAudio,
@@ -35,10 +31,10 @@ pub enum MediaError {
     #[error("the request holds an image, and the model sees none")]
     NotSeen,
     /// The file is bad, or more than the model takes.
-    #[error("{}: {reason}", .path.display())]
+    #[error("{source_name}: {reason}")]
     File {
-        /// The file.
-        path: PathBuf,
+        /// The file, and where in it.
+        source_name: String,
         /// What is wrong.
         reason: String,
     },
@@ -59,30 +55,6 @@ pub enum Transcode {
 
 /// The fewest samples that give a local encoder something to say: shorter clips are pooled to nothing.
 const MIN_SAMPLES: usize = 321;
-
-/// A file as it was when it was read: what tells whether it has changed since.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FileFacts {
-    /// Its size in bytes.
-    pub bytes: u64,
-    /// When it was last changed, in nanoseconds since 1970, where the file system says.
-    pub modified: Option<u64>,
-}
-
-impl FileFacts {
-    /// The facts of a file that is there.
-    pub fn of(path: &Path) -> std::io::Result<Self> {
-        std::fs::metadata(path).map(|meta| Self::from(&meta))
-    }
-}
-
-impl From<&std::fs::Metadata> for FileFacts {
-    fn from(meta: &std::fs::Metadata) -> Self {
-        let since = meta.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-        let modified = since.and_then(|since| u64::try_from(since.as_nanos()).ok());
-        Self { bytes: meta.len(), modified }
-    }
-}
 
 /// A clip that is ready, and what was done to it.
 #[derive(Clone, Debug)]
@@ -180,41 +152,50 @@ impl Preparer {
     }
 
     /// A clip that is ready already: quick, and touches no file.
-    pub fn hot_audio(&self, path: &Path, audio: &AudioRef) -> Option<Result<Arc<Ready>, MediaError>> {
-        self.clips.made(path, audio.window)
+    pub fn hot_audio(
+        &self,
+        source: &MediaSource,
+        audio: &AudioRef,
+    ) -> Option<Result<Arc<Ready>, MediaError>> {
+        self.clips.made(source, audio.window)
     }
 
     /// An image that is ready already: quick, and touches no file.
-    pub fn hot_image(&self, path: &Path) -> Option<Result<Arc<ReadyImage>, MediaError>> {
-        self.pictures.made(path, Window::Whole)
+    pub fn hot_image(&self, source: &MediaSource) -> Option<Result<Arc<ReadyImage>, MediaError>> {
+        self.pictures.made(source, Window::Whole)
     }
 
     /// A clip, ready. The first who asks reads the file; who asks meanwhile waits for the same result.
-    pub fn audio(&self, path: &Path, audio: &AudioRef) -> Result<Arc<Ready>, MediaError> {
+    pub fn audio(&self, source: &MediaSource, audio: &AudioRef) -> Result<Arc<Ready>, MediaError> {
         let window = audio.window;
         let made = || match &self.audio {
             Audio::None => Err(MediaError::NotHeard),
-            Audio::LogMel(extractor) => bad(path, self.features(path, window, extractor)),
+            Audio::LogMel(extractor) => bad(source, self.features(source, window, extractor)),
             Audio::File { formats, max_bytes, transcode } => {
                 let want = Want { formats, max_bytes: *max_bytes, max_seconds: self.max_seconds, window };
-                bad(path, want.file(path, *transcode))
+                bad(source, want.file(source, *transcode))
             }
         };
-        self.clips.slot(path, window).get_or_init(made).clone()
+        self.clips.slot(source, window).get_or_init(made).clone()
     }
 
     /// An image, ready, in the same way.
-    pub fn image(&self, path: &Path) -> Result<Arc<ReadyImage>, MediaError> {
+    pub fn image(&self, source: &MediaSource) -> Result<Arc<ReadyImage>, MediaError> {
         if !self.images {
             return Err(MediaError::NotSeen);
         }
-        self.pictures.slot(path, Window::Whole).get_or_init(|| bad(path, read_image(path))).clone()
+        self.pictures.slot(source, Window::Whole).get_or_init(|| bad(source, read_image(source))).clone()
     }
 
-    fn features(&self, path: &Path, window: Window, extractor: &MelExtractor) -> Result<Ready, String> {
-        let file = facts(path)?;
+    fn features(
+        &self,
+        source: &MediaSource,
+        window: Window,
+        extractor: &MelExtractor,
+    ) -> Result<Ready, String> {
+        let file = source.facts().map_err(sentence)?;
         let spec = DecodeSpec { rate: RATE, window, max_seconds: self.max_seconds };
-        let clip = audio::decode_file(path, &spec).map_err(sentence)?;
+        let clip = Content::open(source)?.decode(&spec).map_err(sentence)?;
         if clip.samples.len() < MIN_SAMPLES {
             return Err(format!(
                 "holds {} samples at {RATE} Hz, the model needs at least {MIN_SAMPLES}; leave the row out",
@@ -230,34 +211,30 @@ impl Preparer {
     }
 }
 
-fn bad<T>(path: &Path, made: Result<T, String>) -> Made<T> {
-    made.map(Arc::new).map_err(|reason| MediaError::File { path: path.to_owned(), reason })
+fn bad<T>(source: &MediaSource, made: Result<T, String>) -> Made<T> {
+    made.map(Arc::new).map_err(|reason| MediaError::File { source_name: source.to_string(), reason })
 }
 
-fn sentence(error: impl Into<AudioError>) -> String {
-    error.into().to_string()
-}
-
-fn facts(path: &Path) -> Result<FileFacts, String> {
-    FileFacts::of(path).map_err(sentence)
-}
-
-fn read_image(path: &Path) -> Result<ReadyImage, String> {
-    let file = facts(path)?;
-    if file.bytes > MOST_IMAGE_BYTES {
-        return Err(format!("has {} bytes, more than any endpoint takes of an image", file.bytes));
+fn read_image(source: &MediaSource) -> Result<ReadyImage, String> {
+    let file = source.facts().map_err(sentence)?;
+    let too_large = |bytes: u64| {
+        (bytes > MOST_IMAGE_BYTES)
+            .then(|| format!("has {bytes} bytes, more than any endpoint takes of an image"))
+    };
+    if let Some(sentence) = too_large(file.bytes).filter(|_| !source.is_embedded()) {
+        return Err(sentence);
     }
-    let bytes = read(path)?;
+    let bytes = match source.read()? {
+        MediaContent::File(bytes) => bytes,
+        MediaContent::Samples(_) => return Err("holds audio samples, not an image".to_owned()),
+    };
+    if let Some(sentence) = too_large(bytes.len() as u64) {
+        return Err(sentence);
+    }
     let format = image::format(&bytes)?;
     let digest = Digest::of(&bytes);
     let image = PreparedImage { digest, file: Arc::new(ImageFile::new(bytes, format)) };
     Ok(ReadyImage { image, file })
-}
-
-fn read(path: &Path) -> Result<Bytes, String> {
-    let mut bytes = Vec::new();
-    File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)).map_err(sentence)?;
-    Ok(bytes.into())
 }
 
 /// What an endpoint wants of a clip.
@@ -269,15 +246,15 @@ struct Want<'a> {
 }
 
 impl Want<'_> {
-    fn file(&self, path: &Path, transcode: Transcode) -> Result<Ready, String> {
-        let file = facts(path)?;
-        let format = audio::format(&mut File::open(path).map_err(sentence)?)
-            .map_err(sentence)?
-            .map_err(|other| other.to_string())?;
+    fn file(&self, media: &MediaSource, transcode: Transcode) -> Result<Ready, String> {
+        let file = media.facts().map_err(sentence)?;
+        let content = Content::open(media)?;
+        let format = content.format()?;
+        let length = content.len()?;
         // Only the headers of these two are read.
         let decodable = matches!(format, "wav" | "flac");
         let source = if decodable {
-            audio::probe_file(path).map_err(sentence)?
+            content.probe().map_err(sentence)?
         } else {
             AudioSource { format: format.to_owned(), rate: 0, channels: 0, bits: 0, frames: 0 }
         };
@@ -286,9 +263,17 @@ impl Want<'_> {
         if too_long && self.window == Window::Whole {
             return Err(sentence(AudioError::TooLong { length: seconds, limit: self.max_seconds }));
         }
-        let obstacle = self.obstacle(format, &file, decodable, too_long);
+        if matches!(content, Content::Samples(_)) && self.formats.iter().any(|taken| taken == "wav") {
+            // There is no file that could go untouched: the samples get the container that servers read.
+            let rate = match transcode {
+                Transcode::Wav { rate: Some(rate) } => rate,
+                Transcode::Wav { rate: None } | Transcode::Never => source.rate,
+            };
+            return self.as_wav(&content, file, rate);
+        }
+        let obstacle = self.obstacle(format, length, decodable, too_long);
         let Some(obstacle) = obstacle else {
-            return self.as_it_is(path, file, source, seconds);
+            return self.as_it_is(&content, length, file, source, seconds);
         };
         match transcode {
             _ if !decodable => Err(format!(
@@ -300,17 +285,17 @@ impl Want<'_> {
                 "{obstacle}, and the endpoint does not take WAV either: convert it, or mend `formats` under \
                  [model.audio]"
             )),
-            Transcode::Wav { rate } => self.as_wav(path, file, rate.unwrap_or(source.rate)),
+            Transcode::Wav { rate } => self.as_wav(&content, file, rate.unwrap_or(source.rate)),
         }
     }
 
     /// Why the file cannot go as it is.
-    fn obstacle(&self, format: &str, file: &FileFacts, decodable: bool, too_long: bool) -> Option<String> {
+    fn obstacle(&self, format: &str, bytes: u64, decodable: bool, too_long: bool) -> Option<String> {
         if self.taken_as(format).is_none() {
             return Some(format!("is {format}, and the endpoint takes {}", self.formats.join(", ")));
         }
-        if file.bytes > self.max_bytes {
-            return Some(format!("has {} bytes, and the endpoint takes {}", file.bytes, self.max_bytes));
+        if bytes > self.max_bytes {
+            return Some(format!("has {bytes} bytes, and the endpoint takes {}", self.max_bytes));
         }
         if self.window != Window::Whole && (too_long || !decodable) {
             let seconds = self.max_seconds;
@@ -333,13 +318,14 @@ impl Want<'_> {
     /// The file untouched.
     fn as_it_is(
         &self,
-        path: &Path,
+        content: &Content<'_>,
+        length: u64,
         file: FileFacts,
         source: AudioSource,
         seconds: f64,
     ) -> Result<Ready, String> {
-        let bytes = read(path)?;
-        if bytes.len() as u64 != file.bytes {
+        let bytes = content.bytes()?;
+        if bytes.len() as u64 != length {
             return Err("was changed while it was read: run again when it is whole".to_owned());
         }
         let format = self.taken_as(&source.format).unwrap_or(&source.format).to_owned();
@@ -357,9 +343,9 @@ impl Want<'_> {
     }
 
     /// The clip, or its window, as 16-bit PCM.
-    fn as_wav(&self, path: &Path, file: FileFacts, rate: u32) -> Result<Ready, String> {
+    fn as_wav(&self, content: &Content<'_>, file: FileFacts, rate: u32) -> Result<Ready, String> {
         let spec = DecodeSpec { rate, window: self.window, max_seconds: self.max_seconds };
-        let clip = audio::decode_file(path, &spec).map_err(sentence)?;
+        let clip = content.decode(&spec).map_err(sentence)?;
         let (bytes, cut) =
             wav::encode(&clip.samples, rate).map_err(|e| format!("cannot be written as WAV: {e}"))?;
         if bytes.len() as u64 > self.max_bytes {

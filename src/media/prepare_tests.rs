@@ -1,6 +1,11 @@
 //! Tests of the preparation of clips and images for endpoints.
 
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+
 use super::*;
+use crate::media::{RawSamples, ReadMedia, SampleValues};
 
 fn limits(formats: &[&str], max_seconds: f64) -> MediaLimits {
     let formats = formats.iter().map(|&name| name.to_owned()).collect();
@@ -49,7 +54,7 @@ fn ask(
 ) -> Result<Arc<Ready>, String> {
     let preparer = Preparer::new(limits, transcode).unwrap();
     let audio = AudioRef { name: String::new(), window };
-    preparer.audio(path, &audio).map_err(|error| error.to_string())
+    preparer.audio(&path.into(), &audio).map_err(|error| error.to_string())
 }
 
 fn sent(ready: &Ready) -> &AudioFile {
@@ -153,21 +158,61 @@ fn what_cannot_go_is_refused_with_the_key_to_set() {
 fn a_clip_is_read_once_and_images_are_sniffed() {
     let case = Case::new();
     let preparer = Preparer::new(&limits(&["wav"], 9.0), Transcode::Never).unwrap();
-    let path = case.wav("a.wav", 100);
+    let file = case.wav("a.wav", 100);
+    let path = MediaSource::from(&*file);
     let audio = AudioRef { name: String::new(), window: Window::Whole };
     assert!(preparer.hot_audio(&path, &audio).is_none());
     let first = preparer.audio(&path, &audio).unwrap();
-    std::fs::remove_file(&path).unwrap();
+    std::fs::remove_file(&file).unwrap();
     assert!(Arc::ptr_eq(&first, &preparer.audio(&path, &audio).unwrap()));
     assert!(Arc::ptr_eq(&first, &preparer.hot_audio(&path, &audio).unwrap().unwrap()));
 
     let png = case.put("x.jpg", b"\x89PNG\r\n\x1a\n....");
-    let ready = preparer.image(&png).unwrap();
+    let ready = preparer.image(&png.as_path().into()).unwrap();
     assert_eq!((ready.sent().format.as_str(), ready.sent().bytes, ready.file.bytes), ("png", 12, 12));
     assert_eq!(ready.image.digest, Digest::of(b"\x89PNG\r\n\x1a\n...."));
     let tiff = case.put("x.tif", b"II*\0");
-    assert!(preparer.image(&tiff).unwrap_err().to_string().contains("is a TIFF image"));
+    assert!(preparer.image(&tiff.into()).unwrap_err().to_string().contains("is a TIFF image"));
     let blind = MediaLimits { images: false, ..limits(&["wav"], 9.0) };
     let blind = Preparer::new(&blind, Transcode::Never).unwrap();
-    assert!(matches!(blind.image(&png), Err(MediaError::NotSeen)));
+    assert!(matches!(blind.image(&png.into()), Err(MediaError::NotSeen)));
+}
+
+/// Stands for a dataset's file that holds a WAV file and samples without a container.
+struct Inside(Bytes);
+
+impl ReadMedia for Inside {
+    fn read_media(&self, name: &str) -> Result<MediaContent, String> {
+        match name {
+            "d.parquet#0.audio" => Ok(MediaContent::File(self.0.clone())),
+            "d.parquet#1.wav" => {
+                let values = SampleValues::F32(vec![0.5; 8000]);
+                Ok(MediaContent::Samples(RawSamples { rate: 8000, values }))
+            }
+            _ => Err("row 2 holds no clip".to_owned()),
+        }
+    }
+}
+
+#[test]
+fn media_inside_a_file_are_prepared_like_files_and_have_the_facts_of_that_file() {
+    let case = Case::new();
+    let wav = case.wav("a.wav", 16_000);
+    let container = case.put("d.parquet", b"PAR1");
+    let reader: Arc<dyn ReadMedia> = Arc::new(Inside(std::fs::read(&wav).unwrap().into()));
+    let source = |name: &str| MediaSource::embedded(container.as_path().into(), name, Arc::clone(&reader));
+    let audio = AudioRef { name: String::new(), window: Window::First };
+    let preparer = Preparer::new(&limits(&["wav"], 1.0), Transcode::Wav { rate: None }).unwrap();
+    let inside = preparer.audio(&source("d.parquet#0.audio"), &audio).unwrap();
+    let beside = preparer.audio(&wav.as_path().into(), &audio).unwrap();
+    assert_eq!((&inside.record, inside.audio.digest), (&beside.record, beside.audio.digest));
+    assert_eq!(inside.file, FileFacts::of(&container).unwrap());
+
+    // Samples without a container become 16-bit WAV even where nothing may be transcoded.
+    let preparer = Preparer::new(&limits(&["wav"], 1.0), Transcode::Never).unwrap();
+    let samples = preparer.audio(&source("d.parquet#1.wav"), &audio).unwrap();
+    assert_eq!(samples.record.steps, ["encode:wav16"]);
+    assert_eq!(sent(&samples).bytes.len(), 44 + 16_000);
+    let error = preparer.audio(&source("d.parquet#2.audio"), &audio).unwrap_err().to_string();
+    assert_eq!(error, format!("{}#2.audio: row 2 holds no clip", container.display()));
 }

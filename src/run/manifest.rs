@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::folder::{FolderError, write_whole};
 use super::plan::PlanHashes;
 use crate::config::RunConfig;
+use crate::dataset::FingerprintKind;
 use crate::model::ModelIdentity;
 use crate::prompt::PromptSet;
 use crate::types::Digest;
@@ -131,12 +132,18 @@ pub struct ManifestBenchmark {
 /// A dataset as it was read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DatasetFacts {
-    /// The index file.
+    /// The file of its rows; of several, the first.
     pub index: PathBuf,
-    /// Its size in bytes.
+    /// How many files hold its rows.
+    #[serde(default = "one")]
+    pub files: usize,
+    /// Their size in bytes.
     pub bytes: u64,
-    /// Its blake3 hash.
+    /// Their blake3 hash.
     pub blake3: Digest,
+    /// What the hash is of: all content, or, of files that hold media, what tells them apart in no time.
+    #[serde(default)]
+    pub hashed: FingerprintKind,
     /// Samples in it, whether taken or not.
     pub samples: u64,
     /// How they differ from the published data, where all were taken and something is published.
@@ -147,6 +154,10 @@ pub struct DatasetFacts {
     /// What is wrong with the first of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unreadable: Vec<String>,
+}
+
+fn one() -> usize {
+    1
 }
 
 impl Manifest {

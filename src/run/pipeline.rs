@@ -2,7 +2,6 @@
 //! on a thread pool, a bounded number of requests ahead. Requests come out in plan order.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
 use futures::StreamExt as _;
@@ -10,12 +9,15 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::digests::DigestSet;
 use super::plan::{Plan, PlanError, PlannedRequest, Section};
-use crate::dataset::Dataset;
-use crate::media::{FileFacts, MediaError, Preparer, Ready, ReadyImage};
+use crate::dataset::{Dataset, MediaNameError};
+use crate::media::{MediaError, MediaSource, Preparer, Ready, ReadyImage};
 use crate::types::{Digest, MediaRecord, Outcome};
 
 /// The most bytes that the media of requests under way may take, by estimate. A single request may take more.
 const MEDIA_BYTES: u64 = 1 << 30;
+
+/// What a clip or image inside a dataset's file is taken to have.
+const EMBEDDED_BYTES: u64 = 4 << 20;
 
 /// What room is counted in.
 const UNIT: u64 = 64 << 10;
@@ -48,7 +50,7 @@ struct Rooms {
     /// All that there is.
     units: u64,
     /// Room that may still be held.
-    held: HashMap<PathBuf, Weak<OwnedSemaphorePermit>>,
+    held: HashMap<MediaSource, Weak<OwnedSemaphorePermit>>,
     runtime: tokio::runtime::Handle,
 }
 
@@ -68,14 +70,19 @@ impl Rooms {
         let names = audio.iter().map(|audio| &audio.name).chain(images.iter().map(|image| &image.name));
         let mut rooms: Vec<Room> = Vec::new();
         for name in names {
-            let path = dataset.media_path(name);
-            if let Some(held) = self.held.get(&path).and_then(Weak::upgrade) {
+            // What cannot be named takes no room.
+            let Ok(source) = dataset.media(name) else { continue };
+            if let Some(held) = self.held.get(&source).and_then(Weak::upgrade) {
                 rooms.push(held);
                 continue;
             }
-            // A file that is not there takes no room.
-            let Ok(facts) = FileFacts::of(&path) else { continue };
-            let bytes = preparer.estimate(facts.bytes);
+            // Nor does a file that is not there. The size of media inside a dataset's file is not known.
+            let bytes = match source.facts() {
+                Ok(_) if source.is_embedded() => EMBEDDED_BYTES,
+                Ok(facts) => facts.bytes,
+                Err(_) => continue,
+            };
+            let bytes = preparer.estimate(bytes);
             // All the room that there is will do for a request that is larger: it goes alone.
             let held: u64 = rooms.iter().map(|room| room.num_permits() as u64).sum();
             let units = bytes.div_ceil(UNIT).min(self.units.saturating_sub(held)) as u32;
@@ -88,7 +95,7 @@ impl Rooms {
             if self.held.len() >= Self::REMEMBERED {
                 self.held.retain(|_, held| held.strong_count() > 0);
             }
-            self.held.insert(path, Arc::downgrade(&room));
+            self.held.insert(source, Arc::downgrade(&room));
             rooms.push(room);
         }
         rooms
@@ -211,22 +218,33 @@ fn prepare(
     let mut media = Media::default();
     let Some(section) = sections.get(request.section) else { return Some(Ok(media)) };
     for audio in request.prompt.audio() {
-        let path = section.dataset.media_path(&audio.name);
-        let made = if read { Some(preparer.audio(&path, audio)) } else { preparer.hot_audio(&path, audio) };
+        let source = match section.dataset.media(&audio.name) {
+            Ok(source) => source,
+            Err(error) => return Some(Err(unnamed(&error))),
+        };
+        let made =
+            if read { Some(preparer.audio(&source, audio)) } else { preparer.hot_audio(&source, audio) };
         match made? {
             Ok(clip) => media.clips.push(clip),
             Err(error) => return Some(Err(failure(&error))),
         }
     }
     for image in request.prompt.images() {
-        let path = section.dataset.media_path(&image.name);
-        let made = if read { Some(preparer.image(&path)) } else { preparer.hot_image(&path) };
+        let source = match section.dataset.media(&image.name) {
+            Ok(source) => source,
+            Err(error) => return Some(Err(unnamed(&error))),
+        };
+        let made = if read { Some(preparer.image(&source)) } else { preparer.hot_image(&source) };
         match made? {
             Ok(image) => media.images.push(image),
             Err(error) => return Some(Err(failure(&error))),
         }
     }
     Some(Ok(media))
+}
+
+fn unnamed(error: &MediaNameError) -> Failure {
+    Failure { outcome: Outcome::MediaError, error: error.to_string() }
 }
 
 fn failure(error: &MediaError) -> Failure {

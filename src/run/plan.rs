@@ -15,7 +15,7 @@ use super::manifest::{DatasetFacts, ManifestBenchmark};
 use super::plan_file::{Hashing, write_header};
 use crate::benchmark::{Benchmark, DataCheck, Draft};
 use crate::config::{BenchmarkConfig, LimitBy};
-use crate::dataset::{Dataset, DatasetError, RowError};
+use crate::dataset::{Dataset, DatasetError, Fingerprint, RowError};
 use crate::model::ModelIdentity;
 use crate::prompt::PromptSet;
 use crate::types::{Digest, Generation, Planned, Prompt, Sample};
@@ -171,7 +171,7 @@ impl Section {
         let mut ranks = std::collections::BinaryHeap::new();
         let mut seen = HashSet::new();
         for row in self.dataset.rows()? {
-            let Some(sample) = row.ok().and_then(|row| self.benchmark.sample(row.line, row.value).ok())
+            let Some(sample) = row.ok().and_then(|row| self.benchmark.sample(row.number, row.value).ok())
             else {
                 continue;
             };
@@ -203,13 +203,12 @@ impl Section {
         };
         for row in rows.by_ref() {
             let sample = row.and_then(|row| {
-                let line = row.line;
-                let error = |message| RowError { file: self.dataset.index().to_owned(), line, message };
-                let sample = self.benchmark.sample(line, row.value).map_err(error)?;
+                let place = row.place();
+                let sample = self.benchmark.sample(row.number, row.value).map_err(|e| place.error(e))?;
                 if seen.insert(id_hash(&sample.id)) {
                     Ok(sample)
                 } else {
-                    Err(error(format!("the sample id `{}` was used by an earlier row", sample.id)))
+                    Err(place.error(format!("the sample id `{}` was used by an earlier row", sample.id)))
                 }
             });
             let wanted = match (&sample, selection) {
@@ -229,16 +228,14 @@ impl Section {
                 }
             }
         }
-        let (bytes, blake3) = rows.fingerprint();
         let differs = check.map(DataCheck::finish).unwrap_or_default();
-        Ok(WalkFacts { bytes, blake3, samples, taken, differs })
+        Ok(WalkFacts { fingerprint: rows.fingerprint(), samples, taken, differs })
     }
 }
 
 /// What a walk saw.
 struct WalkFacts {
-    bytes: u64,
-    blake3: Digest,
+    fingerprint: Fingerprint,
     samples: u64,
     taken: u64,
     differs: Vec<String>,
@@ -353,8 +350,8 @@ impl Plan {
         let program = program.ok().map(|meta| (meta.len(), meta.modified().ok()));
         update(&mut hasher, &("plan", VERSION, env!("CARGO_PKG_VERSION"), program));
         for section in self.sections.iter() {
-            let fingerprint = section.dataset.fingerprint()?;
-            update(&mut hasher, &(&section.config, &section.prompts, section.dataset.index(), fingerprint));
+            let state = section.dataset.state()?;
+            update(&mut hasher, &(&section.config, &section.prompts, section.dataset.index(), state));
         }
         Ok(Digest(*hasher.finalize().as_bytes()))
     }
@@ -458,8 +455,10 @@ impl Plan {
             name: section.config.name.clone(),
             dataset: DatasetFacts {
                 index: section.dataset.index().to_owned(),
-                bytes: facts.bytes,
-                blake3: facts.blake3,
+                files: section.dataset.files(),
+                bytes: facts.fingerprint.bytes,
+                blake3: facts.fingerprint.blake3,
+                hashed: facts.fingerprint.kind,
                 samples: facts.samples,
                 differs: facts.differs,
                 unreadable_rows,

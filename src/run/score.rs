@@ -14,6 +14,7 @@ use super::manifest::{Manifest, ManifestBenchmark, ManifestError};
 use super::plan::{PlanFileError, read_plan};
 use crate::benchmark::{self, Benchmark, BuildError, RunFacts, Scorer, UsageScores};
 use crate::config::{BenchmarkConfig, RunConfig};
+use crate::dataset::FingerprintKind;
 use crate::report::published::PublishedError;
 use crate::report::scores_file::{Scores, ScoresError};
 use crate::report::table::Table;
@@ -273,7 +274,13 @@ fn whose(manifest: &Manifest, facts: Option<&ManifestBenchmark>) -> Vec<String> 
     notes.push(format!("settings: {}", settings.join(", ")));
     notes.extend(facts.map(|facts| {
         let name = facts.dataset.index.file_name().map(|name| name.to_string_lossy().into_owned());
-        format!("data: {} (blake3 {})", name.unwrap_or_default(), facts.dataset.blake3.short())
+        let (files, hashed) = (facts.dataset.files, facts.dataset.hashed);
+        let more = if files > 1 { format!(" and {} more", files - 1) } else { String::new() };
+        let of = match hashed {
+            FingerprintKind::Content => String::new(),
+            other => format!(" of {}", other.as_str()),
+        };
+        format!("data: {}{more} (blake3{of} {})", name.unwrap_or_default(), facts.dataset.blake3.short())
     }));
     notes
 }

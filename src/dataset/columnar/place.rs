@@ -1,0 +1,61 @@
+//! From a place in a row to the column of media that it is in.
+
+use std::sync::Arc;
+
+use super::arrow::ArrowFile;
+use super::cells::field_of;
+use super::parquet::ParquetFile;
+use super::shape::{Media, Shapes};
+use crate::dataset::cursor::{Cursor, Start};
+use crate::media::MediaContent;
+
+const NOWHERE: &str = "there is no such column of media";
+
+impl Shapes {
+    /// The column at the beginning of a path, the rest of the path, and the media at its end.
+    fn locate<'p, 's>(&self, path: &'p [&'s str]) -> Option<(usize, &'p [&'s str], &Media)> {
+        let (column, rest) = field_of(path, self.columns.iter().map(|(name, _)| name))?;
+        let media = self.columns.get(column)?.1.as_ref()?.media_at(rest)?;
+        Some((column, rest, media))
+    }
+}
+
+impl ParquetFile {
+    /// The column of media at a path.
+    pub(in crate::dataset) fn media_at(&self, path: &[&str]) -> Option<usize> {
+        self.shapes.locate(path).map(|(_, _, media)| media.id)
+    }
+
+    /// The media at a place in a row, by the cursor of its column.
+    pub(in crate::dataset) fn media(
+        self: &Arc<Self>,
+        row: u64,
+        path: &[&str],
+        cursor: impl FnOnce(usize, &dyn Fn() -> Box<dyn Start>) -> Arc<Cursor>,
+    ) -> Result<MediaContent, String> {
+        let (_, rest, media) = self.shapes.locate(path).ok_or(NOWHERE)?;
+        cursor(media.id, &|| self.start(media)).row(row)?.media(rest)
+    }
+}
+
+impl ArrowFile {
+    /// The column of media at a path.
+    pub(in crate::dataset) fn media_at(&self, path: &[&str]) -> Option<usize> {
+        self.shapes.locate(path).map(|(_, _, media)| media.id)
+    }
+
+    /// The media at a place in a row: read from its place, or by a cursor where batches must be read whole.
+    pub(in crate::dataset) fn media(
+        self: &Arc<Self>,
+        row: u64,
+        path: &[&str],
+        cursor: impl FnOnce(usize, &dyn Fn() -> Box<dyn Start>) -> Arc<Cursor>,
+    ) -> Result<MediaContent, String> {
+        let (column, rest, media) = self.shapes.locate(path).ok_or(NOWHERE)?;
+        if self.whole {
+            return cursor(media.id, &|| self.start(column, media)).row(row)?.media(rest);
+        }
+        let batch = self.batch_of(row).ok_or_else(|| format!("the file has no row {row}"))?;
+        self.walk(batch, row, column, rest, media)
+    }
+}

@@ -1,0 +1,120 @@
+//! The files of a dataset, opened as what they are.
+
+use std::path::Path;
+use std::sync::Arc;
+
+#[cfg(feature = "parquet")]
+use super::columnar::{ArrowFile, ParquetFile};
+use super::cursor::{self, Counts, Cursor};
+use super::format::{Format, format};
+use super::json_array::JsonArrayRows;
+use super::jsonl::JsonlRows;
+use super::rows::FileRows;
+use super::table::TableRows;
+use super::text_media::{NamedRows, TextStart};
+use super::{DatasetError, base64};
+use crate::media::MediaContent;
+
+/// A file of rows.
+#[derive(Clone)]
+pub(super) struct DataFile {
+    path: Arc<Path>,
+    /// Its name in the data folder, as media names begin.
+    name: String,
+    kind: Kind,
+}
+
+#[derive(Clone)]
+enum Kind {
+    Text(Format),
+    #[cfg(feature = "parquet")]
+    Parquet(Arc<ParquetFile>),
+    #[cfg(feature = "parquet")]
+    Arrow(Arc<ArrowFile>),
+}
+
+impl DataFile {
+    pub(super) fn open(path: &Path, name: String) -> Result<Self, DatasetError> {
+        let kind = match format(path)? {
+            #[cfg(feature = "parquet")]
+            Format::Parquet => Kind::Parquet(Arc::new(ParquetFile::open(path, name.clone())?)),
+            #[cfg(feature = "parquet")]
+            Format::Arrow => Kind::Arrow(Arc::new(ArrowFile::open(path, name.clone())?)),
+            #[cfg(not(feature = "parquet"))]
+            Format::Parquet | Format::Arrow => {
+                return Err(DatasetError::Format {
+                    path: path.to_owned(),
+                    reason: "a Parquet or Arrow file, and this build reads none: build with `cargo build --release \
+                             --features parquet`"
+                        .to_owned(),
+                });
+            }
+            text => Kind::Text(text),
+        };
+        Ok(Self { path: path.into(), name, kind })
+    }
+
+    pub(super) fn path(&self) -> &Arc<Path> {
+        &self.path
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether it is JSON or a table of text.
+    pub(super) fn is_text(&self) -> bool {
+        matches!(self.kind, Kind::Text(_))
+    }
+
+    /// The rows, with names in place of media.
+    pub(super) fn rows(&self) -> Result<Box<dyn FileRows>, DatasetError> {
+        match &self.kind {
+            Kind::Text(_) => Ok(Box::new(NamedRows::new(self.text()?, self.name.clone()))),
+            #[cfg(feature = "parquet")]
+            Kind::Parquet(file) => Ok(file.rows()),
+            #[cfg(feature = "parquet")]
+            Kind::Arrow(file) => Ok(file.rows()),
+        }
+    }
+
+    /// The rows of a text file as they stand there.
+    pub(super) fn text(&self) -> Result<Box<dyn FileRows>, DatasetError> {
+        match &self.kind {
+            Kind::Text(Format::JsonArray) => Ok(Box::new(JsonArrayRows::open(&self.path)?)),
+            Kind::Text(Format::Table(separator)) => Ok(Box::new(TableRows::open(&self.path, *separator)?)),
+            _ => Ok(Box::new(JsonlRows::open(&self.path)?)),
+        }
+    }
+
+    /// Whether a place in a row can hold media.
+    pub(super) fn has_media_at(&self, path: &[&str]) -> bool {
+        match &self.kind {
+            Kind::Text(_) => path.first().is_some_and(|column| base64::is_image_name(column)),
+            #[cfg(feature = "parquet")]
+            Kind::Parquet(file) => file.media_at(path).is_some(),
+            #[cfg(feature = "parquet")]
+            Kind::Arrow(file) => file.media_at(path).is_some(),
+        }
+    }
+
+    /// The media at a place in a row. `dataset` and `number` tell this file from all others.
+    pub(super) fn media(
+        &self,
+        (dataset, number): (u64, usize),
+        row: u64,
+        path: &[&str],
+        counts: &Arc<Counts>,
+    ) -> Result<MediaContent, String> {
+        let cursor = |column: usize, start: &dyn Fn() -> Box<dyn cursor::Start>| {
+            cursor::cursor((dataset, number, column), || Cursor::new(start(), Arc::clone(counts)))
+        };
+        match &self.kind {
+            Kind::Text(_) => cursor(0, &|| Box::new(TextStart { file: self.clone() })).row(row)?.media(path),
+            #[cfg(feature = "parquet")]
+            Kind::Parquet(file) => file.media(row, path, cursor),
+            #[cfg(feature = "parquet")]
+            Kind::Arrow(file) => file.media(row, path, cursor),
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Where the bytes of a clip or image are: in a file of their own, or inside a dataset's file.
+//!
+//! Whoever names media hands out a [`MediaSource`]; who prepares them reads it. Neither knows how the other
+//! works: this room knows no dataset format, the dataset knows no codec.
+
+use std::fmt;
+use std::fs::File;
+use std::hash::{Hash, Hasher};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+use bytes::Bytes;
+
+/// A file as it was when it was read: what tells whether it has changed since. Media inside a dataset's file
+/// have the size and time of that file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileFacts {
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// When it was last changed, in nanoseconds since 1970, where the file system says.
+    pub modified: Option<u64>,
+}
+
+impl FileFacts {
+    /// The facts of a file that is there.
+    pub fn of(path: &Path) -> std::io::Result<Self> {
+        std::fs::metadata(path).map(|meta| Self::from(&meta))
+    }
+}
+
+impl From<&std::fs::Metadata> for FileFacts {
+    fn from(meta: &std::fs::Metadata) -> Self {
+        let since = meta.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        let modified = since.and_then(|since| u64::try_from(since.as_nanos()).ok());
+        Self { bytes: meta.len(), modified }
+    }
+}
+
+/// What a dataset's file holds of a clip or image.
+#[derive(Clone, Debug, PartialEq)]
+pub enum MediaContent {
+    /// The bytes of a whole file: WAV, PNG…
+    File(Bytes),
+    /// Samples without any container.
+    Samples(RawSamples),
+}
+
+/// Mono samples as they stand in a dataset, without a container.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RawSamples {
+    /// Their rate in Hz.
+    pub rate: u32,
+    /// Their values.
+    pub values: SampleValues,
+}
+
+/// The values of samples.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SampleValues {
+    /// Full scale at 32768.
+    I16(Vec<i16>),
+    /// Full scale at 1.
+    F32(Vec<f32>),
+    /// Full scale at 1.
+    F64(Vec<f64>),
+}
+
+/// Something that reads media inside a dataset's file, when they are wanted.
+pub trait ReadMedia: Send + Sync {
+    /// The media of a name. An error is a sentence that reads well after the name.
+    fn read_media(&self, name: &str) -> Result<MediaContent, String>;
+}
+
+/// Media inside a dataset's file.
+#[derive(Clone)]
+pub struct Embedded {
+    file: Arc<Path>,
+    name: String,
+    reader: Arc<dyn ReadMedia>,
+}
+
+impl fmt::Debug for Embedded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Embedded").field("file", &self.file).field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Where the bytes of a clip or image are. Equal sources give equal bytes while their file is not changed.
+#[derive(Clone, Debug)]
+pub enum MediaSource {
+    /// A file of its own.
+    File(PathBuf),
+    /// A part of a dataset's file.
+    Embedded(Embedded),
+}
+
+impl MediaSource {
+    /// Media inside `file`, which `reader` reads by their `name`.
+    pub fn embedded(file: Arc<Path>, name: impl Into<String>, reader: Arc<dyn ReadMedia>) -> Self {
+        Self::Embedded(Embedded { file, name: name.into(), reader })
+    }
+
+    /// The file on disk: its own, or the one that it is inside of.
+    pub fn file(&self) -> &Path {
+        match self {
+            Self::File(path) => path,
+            Self::Embedded(embedded) => &embedded.file,
+        }
+    }
+
+    /// Whether it lies inside a dataset's file.
+    pub fn is_embedded(&self) -> bool {
+        matches!(self, Self::Embedded(_))
+    }
+
+    /// Size and time of [`Self::file`], as they are now.
+    pub fn facts(&self) -> std::io::Result<FileFacts> {
+        FileFacts::of(self.file())
+    }
+
+    /// All bytes, or samples. An error is a sentence that reads well after the source's name.
+    pub fn read(&self) -> Result<MediaContent, String> {
+        match self {
+            Self::File(path) => {
+                let mut bytes = Vec::new();
+                File::open(path)
+                    .and_then(|mut file| file.read_to_end(&mut bytes))
+                    .map_err(|e| format!("cannot be read: {e}"))?;
+                Ok(MediaContent::File(bytes.into()))
+            }
+            Self::Embedded(embedded) => embedded.reader.read_media(&embedded.name),
+        }
+    }
+
+    fn identity(&self) -> (&Path, Option<&str>) {
+        match self {
+            Self::File(path) => (path, None),
+            Self::Embedded(embedded) => (&embedded.file, Some(&embedded.name)),
+        }
+    }
+}
+
+impl PartialEq for MediaSource {
+    fn eq(&self, other: &Self) -> bool {
+        // Names differ more often than the file that holds all of them.
+        let ((file, name), (other_file, other_name)) = (self.identity(), other.identity());
+        name == other_name && file == other_file
+    }
+}
+
+impl Eq for MediaSource {}
+
+impl Hash for MediaSource {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.identity().hash(state);
+    }
+}
+
+impl From<PathBuf> for MediaSource {
+    fn from(path: PathBuf) -> Self {
+        Self::File(path)
+    }
+}
+
+impl From<&Path> for MediaSource {
+    fn from(path: &Path) -> Self {
+        Self::File(path.to_owned())
+    }
+}
+
+/// The path of a file; for media inside one, that of the file's folder followed by the media's name.
+impl fmt::Display for MediaSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => path.display().fmt(f),
+            Self::Embedded(Embedded { file, name, .. }) => {
+                let place = name.rsplit_once('#').map_or(&**name, |(_, place)| place);
+                write!(f, "{}#{place}", file.display())
+            }
+        }
+    }
+}
