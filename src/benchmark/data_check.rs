@@ -143,7 +143,9 @@ mod tests {
 
     fn check(rows: &[Value]) -> Vec<String> {
         let mut check = DataCheck::new(expect()).unwrap();
-        rows.iter().for_each(|row| check.add(row));
+        for row in rows {
+            check.add(row);
+        }
         check.finish()
     }
 
@@ -202,7 +204,9 @@ mod tests {
         };
         let text = std::fs::read_to_string(file).unwrap();
         let mut check = DataCheck::new(super::super::sources::sources("ccfqa").unwrap().expect).unwrap();
-        text.lines().for_each(|line| check.add(&serde_json::from_str(line).unwrap()));
+        for line in text.lines() {
+            check.add(&serde_json::from_str(line).unwrap());
+        }
         assert_eq!(check.finish(), Vec::<String>::new());
     }
 }

@@ -62,11 +62,9 @@ fn folders(data: &Path) -> Vec<PathBuf> {
     if data.is_dir() {
         return vec![data.to_owned()];
     }
-    let around = data.ancestors().skip(1).take(2).map(|folder| match folder.as_os_str().is_empty() {
-        true => PathBuf::from("."),
-        false => folder.to_owned(),
-    });
-    around.collect()
+    let here = |folder: &Path| folder.as_os_str().is_empty();
+    let around = data.ancestors().skip(1).take(2);
+    around.map(|folder| if here(folder) { PathBuf::from(".") } else { folder.to_owned() }).collect()
 }
 
 /// The text of an upstream file, out of the first of these folders that has it.

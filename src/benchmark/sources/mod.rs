@@ -214,7 +214,7 @@ pub fn sources(benchmark: &str) -> Result<Sources, SourcesError> {
 /// A part for each commit that official prompts of the benchmark are cut from.
 fn prompt_parts(benchmark: &str) -> Result<Vec<SourcePart>, official::OfficialError> {
     let mut parts: Vec<SourcePart> = Vec::new();
-    for file in official::files(benchmark)? {
+    for (file, replaces) in official::files(benchmark)? {
         let origin = Origin::GitHub { repo: file.repository.clone(), commit: file.commit.clone() };
         let to = SourceFile {
             path: file.path.clone(),
@@ -226,6 +226,7 @@ fn prompt_parts(benchmark: &str) -> Result<Vec<SourcePart>, official::OfficialEr
         };
         if let Some(part) = parts.iter_mut().find(|part| part.origin == origin) {
             part.files.push(to);
+            part.optional &= !replaces;
             continue;
         }
         parts.push(SourcePart {
@@ -235,7 +236,8 @@ fn prompt_parts(benchmark: &str) -> Result<Vec<SourcePart>, official::OfficialEr
             origin,
             files: vec![to],
             per_language: false,
-            optional: false,
+            // Words that no run uses by itself are for those who ask for them.
+            optional: !replaces,
             instead_of: None,
         });
     }

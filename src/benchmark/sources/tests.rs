@@ -120,5 +120,13 @@ fn prompts_are_a_part_with_places_of_their_own() {
         let place = format!("official/yxduir+ccfqa/{commit}/{}", part.files[0].path);
         assert_eq!(part.files[0].to.as_deref(), Some(place.as_str()));
     }
+    let optional = |benchmark: &str| {
+        let parts = sources(benchmark).unwrap().parts;
+        parts.iter().filter(|part| part.name == PROMPTS_PART).map(|part| part.optional).collect::<Vec<_>>()
+    };
+    assert_eq!(optional("ccfqa"), [false, false]);
+    assert_eq!(optional("simplevqa"), [false, true], "the prompts of an ancestor are for those who ask");
+    assert_eq!(optional("cp-bench"), [true]);
+    assert_eq!(optional("2m-belebele"), [false]);
     assert!(sources("cfever").unwrap().parts.iter().all(|part| part.name != PROMPTS_PART));
 }

@@ -342,9 +342,17 @@ impl Pin {
     }
 }
 
-/// The upstream files that official prompts of a benchmark are cut from.
-pub fn files(benchmark: &str) -> Result<Vec<UpstreamFile>, OfficialError> {
-    Ok(Pins::embedded()?.files(benchmark))
+/// The upstream files that prompts of a benchmark are cut from, and whether any of them takes the place of our own
+/// wording.
+pub fn files(benchmark: &str) -> Result<Vec<(UpstreamFile, bool)>, OfficialError> {
+    let pins = Pins::embedded()?;
+    let files = pins.files(benchmark).into_iter();
+    let files = files.map(|file| {
+        let of_file = |pin: &&Pin| pins.file_of(pin) == Some(&file);
+        let replaces = pins.of(benchmark).filter(of_file).any(|pin| pin.status.replaces());
+        (file, replaces)
+    });
+    Ok(files.collect())
 }
 
 #[cfg(test)]

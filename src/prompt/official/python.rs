@@ -193,17 +193,17 @@ impl Reader<'_> {
         let (mut expression, mut depth, mut quote) = (String::new(), 0_usize, None);
         loop {
             let next = self.next().ok_or(LiteralError::Unclosed)?;
-            match (quote, next) {
-                (Some(open), _) => {
-                    if next == open {
-                        quote = None;
-                    }
-                }
-                (None, '\'' | '"') => quote = Some(next),
-                (None, '(' | '[' | '{') => depth += 1,
-                (None, '}') if depth == 0 => return Ok(expression.trim().to_owned()),
-                (None, ')' | ']' | '}') => depth = depth.saturating_sub(1),
-                (None, ':' | '!') if depth == 0 && !self.rest.starts_with('=') => {
+            if let Some(open) = quote {
+                quote = (next != open).then_some(open);
+                expression.push(next);
+                continue;
+            }
+            match next {
+                '\'' | '"' => quote = Some(next),
+                '(' | '[' | '{' => depth += 1,
+                '}' if depth == 0 => return Ok(expression.trim().to_owned()),
+                ')' | ']' | '}' => depth = depth.saturating_sub(1),
+                ':' | '!' if depth == 0 && !self.rest.starts_with('=') => {
                     return Err(LiteralError::Field(expression));
                 }
                 _ => {}
