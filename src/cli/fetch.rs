@@ -149,7 +149,8 @@ fn fetch_benchmark(hub: &Hub, runtime: &Runtime, args: &FetchArgs) -> Result<u8,
         return Ok(exit::DONE);
     }
     if plan.done() && !args.verify {
-        print(&format!("complete, as verified on {}: {}\n", day(&record.time), counts(&plan)))?;
+        print(&format!("complete, fetched on {}: {}\n", day(&record.time), counts(&plan)))?;
+        print(&not_verified(&record))?;
         return print_by_hand(&plan).map(|()| exit::DONE);
     }
     plan.room(hub)?;
@@ -272,7 +273,7 @@ fn not_verified(record: &Record) -> String {
         .map(|file| file.path.display().to_string())
         .collect();
     match names.as_slice() {
-        [] => "all verified against published hashes\n".to_owned(),
+        [] => "verified against published hashes\n".to_owned(),
         names => format!(
             "not verified, no published hash: {} (their own are in fetch.json)\n",
             names.iter().take(5).cloned().collect::<Vec<_>>().join(", ")

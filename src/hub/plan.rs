@@ -123,6 +123,14 @@ impl Choice {
         languages(sources, self)?;
         check_revision(self, &chosen)
     }
+
+    /// Several parts may share a name, some of them optional.
+    fn wants(&self, part: &SourcePart) -> bool {
+        match self.parts.as_slice() {
+            [] => !part.optional,
+            names => names.contains(&part.name),
+        }
+    }
 }
 
 impl PartPlan {
@@ -211,7 +219,6 @@ pub async fn plan(
     observer: &dyn Observer,
 ) -> Result<Plan, HubError> {
     choice.check(sources)?;
-    let chosen = chosen(sources, choice)?;
     let languages = languages(sources, choice)?;
     let mut plan = Plan {
         folder: folder.to_owned(),
@@ -221,7 +228,7 @@ pub async fn plan(
         command: choice.command.clone(),
     };
     for part in &sources.parts {
-        if !chosen.iter().any(|name| *name == part.name) {
+        if !choice.wants(part) {
             if part.optional && choice.parts.is_empty() {
                 plan.optional.push((part.name.clone(), part.about.clone()));
             }
@@ -266,11 +273,7 @@ fn chosen<'a>(sources: &'a Sources, choice: &Choice) -> Result<Vec<&'a str>, Hub
             });
         }
     }
-    let wanted = |part: &&SourcePart| match choice.parts.as_slice() {
-        [] => !part.optional,
-        names => names.contains(&part.name),
-    };
-    Ok(sources.parts.iter().filter(wanted).map(|part| part.name.as_str()).collect())
+    Ok(sources.parts.iter().filter(|part| choice.wants(part)).map(|part| part.name.as_str()).collect())
 }
 
 fn languages<'a>(sources: &'a Sources, choice: &'a Choice) -> Result<Vec<&'a str>, HubError> {
