@@ -179,12 +179,12 @@ impl Cursor {
         };
         // The decoders are not ours, and files may be damaged in ways that their authors did not think of.
         let work = catch_unwind(AssertUnwindSafe(|| {
-            let mut forward = match forward.filter(|_| next <= row && !self.start.leaps(next, row)) {
-                Some(forward) => forward,
-                None => {
-                    self.counts.starts.fetch_add(1, Ordering::Relaxed);
-                    self.start.start(row)?
-                }
+            let goes_on = forward.filter(|_| next <= row && !self.start.leaps(next, row));
+            let mut forward = if let Some(forward) = goes_on {
+                forward
+            } else {
+                self.counts.starts.fetch_add(1, Ordering::Relaxed);
+                self.start.start(row)?
             };
             let got = forward.next_row();
             self.counts.rows.fetch_add(1, Ordering::Relaxed);

@@ -73,7 +73,7 @@ fn images_in_lines_and_tables_are_named_and_read_later() {
         json!({"id": 2, "images": [broken, image(3)]}),
         json!({"id": 3, "image": rubbish}),
     ];
-    let lines: String = lines.iter().map(|row| format!("{row}\n")).collect();
+    let lines = lines.map(|row| row.to_string()).join("\n");
     let table = format!("index\timage\n0\t{}\n1\tx.png\n", image(4));
     let dir = folder(&[("a.jsonl", &lines), ("b.tsv", &table)]);
     let data = Dataset::open(&dir.path().join("a.jsonl"), None).unwrap();

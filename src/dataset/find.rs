@@ -145,7 +145,9 @@ fn families(
         let base = shard(stem).map_or(stem, |(base, _, _)| base);
         families.entry((rank, base.to_owned())).or_default().push(path);
     }
-    families.values_mut().for_each(|files| files.sort());
+    for files in families.values_mut() {
+        files.sort();
+    }
     Ok(families)
 }
 

@@ -161,7 +161,9 @@ impl FileRows for TableRows {
 mod tests {
     use super::*;
 
-    fn rows(content: &[u8], separator: Separator) -> Result<Vec<Result<(u64, Value), String>>, String> {
+    type Got = Result<(u64, Value), String>;
+
+    fn rows(content: &[u8], separator: Separator) -> Result<Vec<Got>, String> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("rows");
         std::fs::write(&path, content).unwrap();

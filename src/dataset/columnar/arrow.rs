@@ -97,22 +97,24 @@ fn is_simple(kind: &DataType) -> bool {
     }
 }
 
-/// Checks the sizes that compressed buffers say they will have: memory for them is taken before they are unpacked.
-fn check_sizes(batch: &arrow_ipc::RecordBatch<'_>, body: &[u8]) -> Result<(), String> {
+/// Checks that buffers lie within their batch, which the library takes for granted, and the sizes that compressed
+/// ones say they will have: memory for them is taken before they are unpacked.
+fn check_buffers(batch: &arrow_ipc::RecordBatch<'_>, body: &[u8]) -> Result<(), String> {
     /// What any buffer may have, and how often the bytes that it takes in the file.
     const MOST: u64 = 64 << 20;
     const RATIO: u64 = 1024;
-    if batch.compression().is_none() {
-        return Ok(());
-    }
+    let compressed = batch.compression().is_some();
     for buffer in batch.buffers().into_iter().flatten() {
         let place = usize::try_from(buffer.offset()).ok();
-        let size =
-            place.and_then(|place| body.get(place..)?.first_chunk()).map(|size| i64::from_le_bytes(*size));
-        let packed = u64::try_from(buffer.length()).unwrap_or(0);
+        let range = place.zip(usize::try_from(buffer.length()).ok());
+        let range = range.and_then(|(place, length)| Some(place..place.checked_add(length)?));
+        let bytes = range.and_then(|range| body.get(range));
+        let bytes = bytes.ok_or("has a batch whose buffers lie outside it: get the file again")?;
         // -1 marks a buffer that is not compressed.
+        let size = bytes.first_chunk().filter(|_| compressed).map(|size| i64::from_le_bytes(*size));
         let size = size.and_then(|size| u64::try_from(size).ok()).unwrap_or(0);
-        if packed >= 8 && size > MOST && size / RATIO > packed {
+        let packed = bytes.len() as u64;
+        if size > MOST && size / RATIO > packed {
             return Err(format!("declares a buffer of {size} bytes in {packed}: get the file again"));
         }
     }
@@ -125,7 +127,10 @@ impl ArrowFile {
         let io = |source| DatasetError::Io { path: path.to_owned(), source };
         let file = File::open(path).map_err(io)?;
         let size = file.metadata().map_err(io)?.len();
-        Self::index(path, name, BufReader::new(file), size)
+        // The decoder of dictionaries is not ours, and takes some things for granted.
+        let index = || Self::index(path, name, BufReader::new(file), size);
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(index))
+            .unwrap_or_else(|_| Err("is damaged: the Arrow decoder failed on it; get it again".to_owned()))
             .map_err(|reason| DatasetError::Damaged { path: path.to_owned(), reason })
     }
 
@@ -178,7 +183,7 @@ impl ArrowFile {
                     let batch = message.header_as_dictionary_batch().ok_or("has an empty dictionary")?;
                     let bytes = Buffer::from_vec(read_at(&mut file, body, body_length)?);
                     if let Some(batch) = batch.data() {
-                        check_sizes(&batch, &bytes)?;
+                        check_buffers(&batch, &bytes)?;
                     }
                     read_dictionary(&bytes, batch, schema, &mut dictionaries, &version)
                         .map_err(|e| bad(&e))?;
@@ -231,7 +236,7 @@ impl ArrowFile {
         let message = arrow_ipc::root_as_message(&head).map_err(reason)?;
         let body = Buffer::from_vec(read_at(&mut file, batch.part.body, batch.part.body_length)?);
         let heads = message.header_as_record_batch().ok_or("was changed while it was read")?;
-        check_sizes(&heads, &body)?;
+        check_buffers(&heads, &body)?;
         RecordBatchDecoder::try_new(&body, heads, Arc::clone(&self.schema), &self.dictionaries, &self.version)
             .and_then(|decoder| decoder.with_projection(columns).read_record_batch())
             .map_err(|e| format!("cannot be decoded: {}; get the file again", reason(e)))

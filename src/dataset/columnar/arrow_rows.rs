@@ -146,27 +146,7 @@ impl Load<'_> {
                 other.clone()
             }
         };
-        self.build(kind, length, validity, own, children)
-    }
-
-    fn build(
-        &self,
-        kind: DataType,
-        length: usize,
-        validity: Option<Buffer>,
-        own: Vec<Buffer>,
-        children: Vec<ArrayData>,
-    ) -> Result<(DataType, ArrayData), String> {
-        let builder = ArrayData::builder(kind.clone())
-            .len(length)
-            .null_bit_buffer(validity)
-            .buffers(own)
-            .child_data(children)
-            .align_buffers(true);
-        // Checks offsets and text: the file may be damaged.
-        let data =
-            builder.build().map_err(|e| format!("cannot be decoded: {}; get the file again", reason(e)))?;
-        Ok((kind, data))
+        build(kind, length, validity, own, children)
     }
 
     fn child(&mut self, field: &FieldRef, children: &mut Vec<ArrayData>) -> Result<FieldRef, String> {
@@ -187,8 +167,28 @@ impl Load<'_> {
             return Err(FEW.to_owned());
         }
         let flags = Buffer::from_vec(vec![0_u8; length.div_ceil(8)]);
-        self.build(DataType::Boolean, length, validity, vec![flags], Vec::new())
+        build(DataType::Boolean, length, validity, vec![flags], Vec::new())
     }
+}
+
+/// An array of its parts, checked: the file may be damaged.
+fn build(
+    kind: DataType,
+    length: usize,
+    validity: Option<Buffer>,
+    own: Vec<Buffer>,
+    children: Vec<ArrayData>,
+) -> Result<(DataType, ArrayData), String> {
+    let builder = ArrayData::builder(kind.clone())
+        .len(length)
+        .null_bit_buffer(validity)
+        .buffers(own)
+        .child_data(children)
+        .align_buffers(true);
+    // Offsets and text are checked by this.
+    let data =
+        builder.build().map_err(|e| format!("cannot be decoded: {}; get the file again", reason(e)))?;
+    Ok((kind, data))
 }
 
 /// The columns of a batch, media left out. Columns that are left out of rows stand empty.

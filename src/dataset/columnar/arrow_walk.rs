@@ -118,7 +118,8 @@ impl Walk {
                 if there {
                     return self.extract(fields, at, media);
                 }
-                let (index, rest) = field_of(path, fields.iter().map(|field| field.name())).ok_or(NOWHERE)?;
+                let (index, rest) =
+                    field_of(path, &fields.iter().map(|field| field.name())).ok_or(NOWHERE)?;
                 fields.iter().take(index).for_each(|field| self.pass(field.data_type()));
                 self.find(fields.get(index).ok_or(NOWHERE)?.data_type(), at, rest, media)
             }

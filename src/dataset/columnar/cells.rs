@@ -43,7 +43,7 @@ pub(super) fn steps_to<'p, 's>(path: &'p [&'s str], kind: &Kind) -> Option<&'p [
 /// Splits a path after the field of a struct that it begins with: names may hold dots.
 pub(super) fn field_of<'p, 's, N: AsRef<str>>(
     path: &'p [&'s str],
-    names: impl Iterator<Item = N> + Clone,
+    names: &(impl Iterator<Item = N> + Clone),
 ) -> Option<(usize, &'p [&'s str])> {
     (1..=path.len()).find_map(|length| {
         let (name, rest) = path.split_at_checked(length)?;
@@ -65,7 +65,7 @@ fn find(array: &dyn Array, at: usize, path: &[&str], kind: &Kind) -> Result<Medi
     }
     if let Some(columns) = array.as_struct_opt() {
         let fields = columns.fields().iter().map(|field| field.name());
-        let (index, rest) = field_of(path, fields).ok_or(NOWHERE)?;
+        let (index, rest) = field_of(path, &fields).ok_or(NOWHERE)?;
         return find(columns.columns().get(index).ok_or(NOWHERE)?, at, rest, kind);
     }
     let (first, rest) = path.split_first().ok_or(NOWHERE)?;
@@ -137,7 +137,7 @@ impl Shape {
                 steps_to(path, &media.kind).is_some_and(<[&str]>::is_empty).then_some(media)
             }
             Self::Struct(fields) => {
-                let (index, rest) = field_of(path, fields.iter().map(|(name, _)| name))?;
+                let (index, rest) = field_of(path, &fields.iter().map(|(name, _)| name))?;
                 fields.get(index)?.1.media_at(rest)
             }
             Self::List(item) => {

@@ -117,10 +117,7 @@ fn list(values: &ArrayRef) -> Value {
 
 fn map(array: &dyn Array, at: usize) -> Value {
     let entries = array.as_map().value(at);
-    let (keys, values) = match entries.columns() {
-        [keys, values] => (keys, values),
-        _ => return Value::Null,
-    };
+    let [keys, values] = entries.columns() else { return Value::Null };
     let key = |at: usize| match json(keys, at) {
         Value::String(key) => key,
         other => other.to_string(),

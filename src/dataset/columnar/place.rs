@@ -14,7 +14,7 @@ const NOWHERE: &str = "there is no such column of media";
 impl Shapes {
     /// The column at the beginning of a path, the rest of the path, and the media at its end.
     fn locate<'p, 's>(&self, path: &'p [&'s str]) -> Option<(usize, &'p [&'s str], &Media)> {
-        let (column, rest) = field_of(path, self.columns.iter().map(|(name, _)| name))?;
+        let (column, rest) = field_of(path, &self.columns.iter().map(|(name, _)| name))?;
         let media = self.columns.get(column)?.1.as_ref()?.media_at(rest)?;
         Some((column, rest, media))
     }
