@@ -159,7 +159,8 @@ fn describe(counts: &Counts) -> String {
         let _ = write!(out, "; {} places hold no recording", counts.absent);
     }
     if counts.problems > 0 {
-        let _ = write!(out, "; {} problems", counts.problems);
+        let s = if counts.problems == 1 { "" } else { "s" };
+        let _ = write!(out, "; {} problem{s}", counts.problems);
     }
     out
 }

@@ -181,6 +181,8 @@ impl RowError {
 pub struct Stretch {
     file: usize,
     part: usize,
+    /// The rows of the files before this one, as far as they are counted.
+    pub before: u64,
     /// The rows, counted from 0 in their file; `None` where they are not counted before they are read.
     pub rows: Option<Range<u64>>,
 }
@@ -294,17 +296,19 @@ impl Dataset {
     /// Stretches of rows, each within one file, that can be read apart from each other: the row groups of Parquet, the
     /// batches of Arrow; a file of text is one stretch, whose rows are not counted.
     pub fn stretches(&self) -> Vec<Stretch> {
-        let of = |(file, data): (usize, &DataFile)| {
-            let rows = data.stretches();
-            let counted = rows.into_iter().enumerate().map(move |(part, rows)| Stretch {
-                file,
-                part,
-                rows: Some(rows),
-            });
-            let counted: Vec<_> = counted.collect();
-            if data.is_text() { vec![Stretch { file, part: 0, rows: None }] } else { counted }
-        };
-        self.files.iter().enumerate().flat_map(of).collect()
+        let mut before = 0;
+        let mut found = Vec::new();
+        for (file, data) in self.files.iter().enumerate() {
+            let parts = data.stretches();
+            let end = parts.last().map_or(0, |rows| rows.end);
+            if data.is_text() {
+                found.push(Stretch { file, part: 0, before, rows: None });
+            }
+            let counted = parts.into_iter().enumerate();
+            found.extend(counted.map(|(part, rows)| Stretch { file, part, before, rows: Some(rows) }));
+            before += end;
+        }
+        found
     }
 
     /// The rows of a stretch. Their `number` is counted through their file alone.

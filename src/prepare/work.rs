@@ -225,7 +225,11 @@ impl Work<'_> {
                     Value::Null
                 }
                 Ok(row) => {
-                    let at = At { set: &under.set.name, label: source.label.as_deref(), row: row.line };
+                    let at = At {
+                        set: &under.set.name,
+                        label: source.label.as_deref(),
+                        row: part.stretch.before + row.line,
+                    };
                     let made = self.plan.layout.row(row.value, at, &mut store)?;
                     serde_json::json!([made.key, made.row])
                 }

@@ -52,7 +52,7 @@ pub(super) struct Made {
 pub(super) struct At<'a> {
     pub(super) set: &'a str,
     pub(super) label: Option<&'a str>,
-    /// Its number in its file, from 1.
+    /// Its number among the rows of its files, from 1.
     pub(super) row: u64,
 }
 
