@@ -1,5 +1,6 @@
 //! `harness prepare` and `harness data`, by the binary, on data as their publishers write them.
 #![cfg(feature = "parquet")]
+#![expect(clippy::unwrap_used, reason = "its helpers are tests too")]
 
 mod common;
 

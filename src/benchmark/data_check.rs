@@ -260,7 +260,9 @@ mod tests {
         let expect = "rows_a_language = 2\nunique = ['dialect', 'n']\nlanguages = ['a_A', 'b_B']";
         let found = |rows: &[Value]| {
             let mut check = DataCheck::new(toml::from_str(expect).unwrap()).unwrap();
-            rows.iter().for_each(|row| check.add(row));
+            for row in rows {
+                check.add(row);
+            }
             check.finish()
         };
         let row = |dialect: &str, n: u64| json!({"dialect": dialect, "n": n, "q": format!("{dialect}{n}")});

@@ -91,10 +91,7 @@ fn places(args: &DataArgs) -> Result<Vec<Place>, Failure> {
     }
     let known = |name: &str| sources::names().any(|known| known == name);
     let name = args.what.clone();
-    let data = match known(&name) && !path.exists() {
-        true => Path::new("data").join(&name),
-        false => path.to_owned(),
-    };
+    let data = if known(&name) && !path.exists() { Path::new("data").join(&name) } else { path.to_owned() };
     if !data.exists() {
         let get =
             if known(&name) { format!(": get the data with `harness fetch {name}`") } else { String::new() };

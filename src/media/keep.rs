@@ -40,20 +40,20 @@ pub struct AsFile {
 /// Makes a file of what a dataset holds. An error is a sentence that reads well after the media's name.
 pub fn as_file(content: MediaContent) -> Result<AsFile, String> {
     match content {
-        MediaContent::File(bytes) => original(bytes),
+        MediaContent::File(bytes) => original(&bytes),
         MediaContent::Samples(samples) => of_samples(samples),
     }
 }
 
-fn original(bytes: Bytes) -> Result<AsFile, String> {
+fn original(bytes: &Bytes) -> Result<AsFile, String> {
     let original =
         |suffix, audio| AsFile { bytes: bytes.clone(), suffix, form: Form::Original, audio, beyond: 0 };
-    if let Ok(format) = image::format(&bytes) {
+    if let Ok(format) = image::format(bytes) {
         return Ok(original(if format == "jpeg" { "jpg" } else { format }, None));
     }
-    match audio::format(&mut Cursor::new(&bytes)).map_err(sentence)? {
+    match audio::format(&mut Cursor::new(bytes)).map_err(sentence)? {
         Ok(format @ ("wav" | "flac")) => {
-            let source = audio::probe_bytes(&bytes).map_err(sentence)?;
+            let source = audio::probe_bytes(bytes).map_err(sentence)?;
             Ok(original(format, Some(source)))
         }
         Ok(format) => Ok(original(format, None)),

@@ -261,7 +261,9 @@ impl Work<'_> {
                 })?;
                 let mut problems = Vec::new();
                 let rows = join(rows, &mut problems);
-                problems.into_iter().for_each(|problem| counting.problem(problem));
+                for problem in problems {
+                    counting.problem(problem);
+                }
                 counting.counts.rows = rows.len() as u64;
                 whole(&path, |write| rows.iter().try_for_each(write))?
             }

@@ -134,7 +134,7 @@ fn clips(value: &Value, stem: &str, with_origin: bool, store: &mut Store<'_>) ->
     Ok(Value::Array(out))
 }
 
-pub(super) fn row(row: Map<String, Value>, at: At<'_>, store: &mut Store<'_>) -> Result<Made, PrepareError> {
+pub(super) fn row(row: &Map<String, Value>, at: At<'_>, store: &mut Store<'_>) -> Result<Made, PrepareError> {
     let field = |name: &str| row.get(name).and_then(text).unwrap_or_default();
     let (link, passage, number) = (field("link"), field("flores_passage"), field("question_number"));
     let dialect = field("dialect");
@@ -144,7 +144,7 @@ pub(super) fn row(row: Map<String, Value>, at: At<'_>, store: &mut Store<'_>) ->
     let hash = blake3::hash(format!("{link}\0{passage}").as_bytes()).to_hex();
     let stem = hash.get(..8).unwrap_or(&hash).to_owned();
     let mut out = Map::new();
-    for (name, value) in &row {
+    for (name, value) in row {
         let short = match &**name {
             SEGMENTS => continue,
             "correct_answer_num" => {

@@ -41,10 +41,10 @@ pub(super) fn look(data: &Path) -> Result<Look, PrepareError> {
     Ok(test(dataset))
 }
 
-pub(super) fn row(row: Map<String, Value>, at: At<'_>, store: &mut Store<'_>) -> Result<Made, PrepareError> {
+pub(super) fn row(row: &Map<String, Value>, at: At<'_>, store: &mut Store<'_>) -> Result<Made, PrepareError> {
     let mut missing = Vec::new();
     let mut field = |what: &str, paths: &[&str]| {
-        let found = first(&row, paths).and_then(text);
+        let found = first(row, paths).and_then(text);
         if found.is_none() {
             missing.push(what.to_owned());
         }
@@ -68,16 +68,15 @@ pub(super) fn row(row: Map<String, Value>, at: At<'_>, store: &mut Store<'_>) ->
     }
     let number = index.as_deref().and_then(|index| index.parse::<i64>().ok());
     // Items up to 999 came from one source, those from 1001 on from the other.
-    let source = first(&row, &["source"])
+    let source = first(row, &["source"])
         .and_then(text)
         .or_else(|| number.map(|number| if number < 1000 { "mooc" } else { "mkqa" }.to_owned()));
     let index = index.unwrap_or_else(|| format!("row-{}", at.row));
-    let audio = match first(&row, &["audio", "src_audio"]).and_then(name_in) {
-        Some(name) => store.keep(name, &plain(&format!("{language}_{index}")))?,
-        None => {
-            store.problems.push(format!("row {}: it has no recording", at.row));
-            None
-        }
+    let audio = if let Some(name) = first(row, &["audio", "src_audio"]).and_then(name_in) {
+        store.keep(name, &plain(&format!("{language}_{index}")))?
+    } else {
+        store.problems.push(format!("row {}: it has no recording", at.row));
+        None
     };
     let mut entry = Map::new();
     entry.insert("audio".to_owned(), audio.map(|saved| saved.name).into());

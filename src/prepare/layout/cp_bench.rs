@@ -59,8 +59,8 @@ pub(super) fn look(data: &Path) -> Result<Look, PrepareError> {
     Ok(Look::Sets(vec![Found { name: "test".to_owned(), sources }]))
 }
 
-pub(super) fn row(row: Map<String, Value>, at: At<'_>, store: &mut Store<'_>) -> Result<Made, PrepareError> {
-    let found = |paths: &[&str]| first(&row, paths).and_then(text);
+pub(super) fn row(row: &Map<String, Value>, at: At<'_>, store: &mut Store<'_>) -> Result<Made, PrepareError> {
+    let found = |paths: &[&str]| first(row, paths).and_then(text);
     let id = found(&["id", "index", "other_attributes.id", "other_attributes.index"]);
     let label = at.label.map(str::to_owned);
     let id = id.unwrap_or_else(|| {
@@ -82,12 +82,11 @@ pub(super) fn row(row: Map<String, Value>, at: At<'_>, store: &mut Store<'_>) ->
             store.problems.push(format!("row {}: it has no {what}", at.row));
         }
     }
-    let audio = match first(&row, &["context.audio", "audio", "context"]).and_then(name_in) {
-        Some(name) => store.keep(name, &plain(&id))?,
-        None => {
-            store.problems.push(format!("row {}: it has no recording", at.row));
-            None
-        }
+    let audio = if let Some(name) = first(row, &["context.audio", "audio", "context"]).and_then(name_in) {
+        store.keep(name, &plain(&id))?
+    } else {
+        store.problems.push(format!("row {}: it has no recording", at.row));
+        None
     };
     let mut out = Map::new();
     out.insert("id".to_owned(), id.clone().into());
@@ -100,7 +99,7 @@ pub(super) fn row(row: Map<String, Value>, at: At<'_>, store: &mut Store<'_>) ->
     if let Some(set) = found(&["set", "other_attributes.set"]).or(label) {
         out.insert("set".to_owned(), set.into());
     }
-    if let Some(attributes) = first(&row, &["other_attributes"]) {
+    if let Some(attributes) = first(row, &["other_attributes"]) {
         out.insert("attributes".to_owned(), attributes.clone());
     }
     Ok(Made { row: Value::Object(out), key: format!("{}\0{id}", at.label.unwrap_or_default()) })

@@ -56,6 +56,9 @@ pub(super) struct At<'a> {
     pub(super) row: u64,
 }
 
+/// Puts rows together; adds sentences on those that do not fit.
+pub(super) type Join = fn(Vec<Value>, &mut Vec<String>) -> Vec<Value>;
+
 /// What is known of a benchmark's published files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Layout {
@@ -106,16 +109,16 @@ impl Layout {
             other => Map::from_iter([("value".to_owned(), other)]),
         };
         match self {
-            Self::Belebele => belebele::row(row, at, store),
-            Self::Ccfqa => ccfqa::row(row, at, store),
-            Self::CpBench => cp_bench::row(row, at, store),
+            Self::Belebele => belebele::row(&row, at, store),
+            Self::Ccfqa => ccfqa::row(&row, at, store),
+            Self::CpBench => cp_bench::row(&row, at, store),
             Self::SimpleVqa | Self::Cfever => simplevqa::row(row, at, store),
         }
     }
 
     /// Puts rows together that belong together, where they must be; `None` where each stands for itself.
-    pub(super) fn joins(self) -> Option<fn(Vec<Value>, &mut Vec<String>) -> Vec<Value>> {
-        (self == Self::Ccfqa).then_some(ccfqa::join)
+    pub(super) fn joins(self) -> Option<Join> {
+        (self == Self::Ccfqa).then_some(ccfqa::join as Join)
     }
 }
 

@@ -29,12 +29,11 @@ pub(super) fn row(
             Value::Object(fields) => fields.get("bytes").or(fields.get("path")).and_then(text),
             _ => None,
         };
-        let saved = match name {
-            Some(name) => store.keep(&name, &plain(&id))?,
-            None => {
-                store.problems.push(format!("row {}: it has no image", at.row));
-                None
-            }
+        let saved = if let Some(name) = name {
+            store.keep(&name, &plain(&id))?
+        } else {
+            store.problems.push(format!("row {}: it has no image", at.row));
+            None
         };
         *image = saved.map(|saved| saved.name).into();
     }
