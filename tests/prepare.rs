@@ -233,7 +233,7 @@ fn killed_anywhere_it_goes_on_and_ends_as_if_it_had_not_been() {
     let lines = || {
         let journals = std::fs::read_dir(&work).into_iter().flatten().flatten();
         let texts = journals.filter_map(|entry| std::fs::read(entry.path()).ok());
-        texts.map(|text| text.iter().filter(|byte| **byte == b'\n').count()).sum::<usize>()
+        texts.map(|text| text.split(|byte| *byte == b'\n').count() - 1).sum::<usize>()
     };
     let mut kills = 0;
     for _ in 0..6 {
