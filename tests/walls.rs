@@ -40,7 +40,7 @@ fn check(rooms: &[&str], banned: &[&str]) {
     }
 }
 
-const ALL: [&str; 12] = [
+const ALL: [&str; 14] = [
     "benchmark",
     "cli",
     "config",
@@ -49,9 +49,11 @@ const ALL: [&str; 12] = [
     "media",
     "metric",
     "model",
+    "prepare",
     "prompt",
     "report",
     "run",
+    "survey",
     "types.rs",
 ];
 
@@ -100,6 +102,11 @@ fn the_engine_knows_no_protocol_and_benchmarks_are_named_in_their_room_only() {
         &["model", "media", "dataset", "metric", "prompt"],
         &["crate::benchmark", "crate::run", "crate::cli"],
     );
+}
+
+#[test]
+fn data_are_prepared_and_described_without_runs_and_models() {
+    check(&["prepare", "survey"], &["crate::run", "crate::model", "crate::cli", "tokio"]);
 }
 
 #[test]

@@ -17,26 +17,61 @@ pub struct DataCheck {
     counts: BTreeMap<String, BTreeMap<String, u64>>,
     seen: HashSet<[u8; 16]>,
     copies: u64,
+    /// The values of the columns that name a row.
+    ids: HashSet<[u8; 16]>,
+    same_ids: u64,
+    /// Rows by language, where a column names it.
+    languages: BTreeMap<String, u64>,
+    /// Rows that hold something of a language in a column of its name, by language.
+    nested: BTreeMap<String, u64>,
 }
 
+/// Columns that name the language of a row.
+const LANGUAGE: [&str; 3] = ["language", "dialect", "lang"];
+
 impl DataCheck {
-    /// A check against what is expected; `None` where no number of rows is known.
+    /// A check against what is expected; `None` where nothing is known of the rows.
     pub fn new(expect: Expect) -> Option<Self> {
-        expect.rows?;
+        if expect.rows.is_none() && expect.rows_a_language.is_none() && expect.unique.is_empty() {
+            return None;
+        }
         let counts = expect.counts.keys().map(|column| (column.clone(), BTreeMap::new())).collect();
-        Some(Self { expect, rows: 0, counts, seen: HashSet::new(), copies: 0 })
+        Some(Self {
+            expect,
+            rows: 0,
+            counts,
+            seen: HashSet::new(),
+            copies: 0,
+            ids: HashSet::new(),
+            same_ids: 0,
+            languages: BTreeMap::new(),
+            nested: BTreeMap::new(),
+        })
     }
 
     /// A row.
     pub fn add(&mut self, row: &Value) {
         self.rows += 1;
         for (column, counts) in &mut self.counts {
-            let value = match row.get(column) {
-                Some(Value::String(text)) => text.clone(),
-                Some(other) => other.to_string(),
-                None => String::new(),
-            };
-            *counts.entry(value).or_default() += 1;
+            *counts.entry(text(row.get(column))).or_default() += 1;
+        }
+        if !self.expect.unique.is_empty() {
+            let mut hasher = blake3::Hasher::new();
+            for column in &self.expect.unique {
+                let value = text(row.get(column));
+                hasher.update(&(value.len() as u64).to_le_bytes());
+                hasher.update(value.as_bytes());
+            }
+            let mut hash = [0; 16];
+            hasher.finalize_xof().fill(&mut hash);
+            self.same_ids += u64::from(!self.ids.insert(hash));
+        }
+        if let Some(language) = LANGUAGE.iter().find_map(|column| row.get(column)?.as_str()) {
+            *self.languages.entry(language.to_owned()).or_default() += 1;
+        } else {
+            for language in self.expect.languages.iter().filter(|language| row.get(language).is_some()) {
+                *self.nested.entry(language.clone()).or_default() += 1;
+            }
         }
         if !self.seen.insert(content(row, &self.expect.unique)) {
             self.copies += 1;
@@ -46,7 +81,8 @@ impl DataCheck {
     /// How the data differ from the published ones, in fragments of sentences; nothing where they do not.
     pub fn finish(self) -> Vec<String> {
         let mut found = Vec::new();
-        let expected = self.expect.rows.unwrap_or_default();
+        // Where each language has its own rows, the whole depends on how many languages are there.
+        let expected = self.expect.rows.unwrap_or(self.rows);
         if self.rows != expected {
             let rows = if self.rows == 1 { "row" } else { "rows" };
             found.push(format!("{} {rows} instead of {}", grouped(self.rows), grouped(expected)));
@@ -58,6 +94,14 @@ impl DataCheck {
                 n => format!("{} rows are copies of others but for {names}", grouped(n)),
             });
         }
+        if self.same_ids > 0 {
+            let names = self.expect.unique.join(", ");
+            found.push(match self.same_ids {
+                1 => format!("a row has the {names} of another"),
+                n => format!("{} rows have the {names} of others", grouped(n)),
+            });
+        }
+        found.extend(self.of_languages());
         // With other rows the counts differ by themselves.
         if self.rows == expected {
             for (column, expected) in &self.expect.counts {
@@ -66,6 +110,41 @@ impl DataCheck {
             }
         }
         found
+    }
+}
+
+impl DataCheck {
+    /// What is wrong with the languages.
+    fn of_languages(&self) -> Vec<String> {
+        let known = &self.expect.languages;
+        let mut found = Vec::new();
+        if known.is_empty() {
+            return found;
+        }
+        let unknown = self.languages.keys().filter(|language| !known.contains(language));
+        let unknown: Vec<&str> = unknown.map(String::as_str).collect();
+        if !unknown.is_empty() {
+            found.push(format!("languages that are not published: {}", unknown.join(", ")));
+        }
+        if let Some(each) = self.expect.rows_a_language {
+            let expected = self.languages.keys().map(|language| (language.clone(), each)).collect();
+            found.extend(differences("language", &self.languages, &expected));
+        }
+        // Where rows hold all languages, each must hold all.
+        if !self.nested.is_empty() {
+            let expected = known.iter().map(|language| (language.clone(), self.rows)).collect();
+            found.extend(differences("language", &self.nested, &expected));
+        }
+        found
+    }
+}
+
+/// A value of a row as text.
+fn text(value: Option<&Value>) -> String {
+    match value {
+        Some(Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+        None => String::new(),
     }
 }
 
@@ -174,6 +253,33 @@ mod tests {
             json!({"id": 3, "label": "b", "q": "x"}),
         ];
         assert_eq!(check(&rows), ["a row is a copy of another but for id"]);
+    }
+
+    #[test]
+    fn ids_and_languages_are_checked() {
+        let expect = "rows_a_language = 2\nunique = ['dialect', 'n']\nlanguages = ['a_A', 'b_B']";
+        let found = |rows: &[Value]| {
+            let mut check = DataCheck::new(toml::from_str(expect).unwrap()).unwrap();
+            for row in rows {
+                check.add(row);
+            }
+            check.finish()
+        };
+        let row = |dialect: &str, n: u64| json!({"dialect": dialect, "n": n, "q": format!("{dialect}{n}")});
+        // A language that was not fetched is no difference.
+        assert_eq!(found(&[row("a_A", 1), row("a_A", 2)]), Vec::<String>::new());
+        assert_eq!(
+            found(&[row("a_A", 1), row("b_B", 2), row("b_B", 3)]),
+            ["rows by language: a_A 1 instead of 2"]
+        );
+        assert_eq!(found(&[row("c_C", 1), row("c_C", 2)]), ["languages that are not published: c_C"]);
+        let same = json!({"dialect": "a_A", "n": 1, "q": "another"});
+        assert_eq!(found(&[row("a_A", 1), same]), ["a row has the dialect, n of another"]);
+        let nested = "rows = 2\nlanguages = ['eng', 'yue']";
+        let mut check = DataCheck::new(toml::from_str(nested).unwrap()).unwrap();
+        check.add(&json!({"id": 1, "eng": {}, "yue": {}}));
+        check.add(&json!({"id": 2, "eng": {}}));
+        assert_eq!(check.finish(), ["rows by language: yue 1 instead of 2"]);
     }
 
     #[test]

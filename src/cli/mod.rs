@@ -3,6 +3,7 @@
 #![expect(clippy::print_stderr, reason = "this is the room that prints")]
 
 mod check;
+mod data;
 mod exit;
 #[cfg(feature = "hub")]
 mod fetch;
@@ -10,6 +11,8 @@ mod fetch;
 mod fetch_progress;
 mod list;
 mod open;
+mod prepare;
+mod prepare_progress;
 mod probe;
 mod progress;
 mod prompts;
@@ -40,6 +43,7 @@ Begin with:
   harness check configs/demo.toml     see what a config would do, and what is wrong with it
   harness run configs/demo.toml       ask the model, score, print the tables
   harness fetch ccfqa                 get a benchmark's published data
+  harness prepare 2m-belebele         turn published data into files, where they are none yet
   harness list                        which benchmarks, conditions and model kinds there are
 
 A run lives in results/NAME: manifest.json (what it is made of), plan.jsonl (every request),
@@ -85,6 +89,16 @@ enum Command {
     /// where it was when the same command is given again; what is there is not fetched again.
     #[cfg(feature = "hub")]
     Fetch(fetch::FetchArgs),
+    /// Turn published data that can only be read from the front into files: clips, images and rows.
+    ///
+    /// Once, before any run: what is written into DATA/prepared is found by every later command. Clips keep their
+    /// rate and values. What was stopped, by whatever, goes on where it was when the same command is given again.
+    Prepare(prepare::PrepareArgs),
+    /// Say what data hold: rows, languages, lengths and formats of clips, sizes of images, what is missing, and how
+    /// they differ from the published ones.
+    ///
+    /// Headers are read, nothing is decoded.
+    Data(data::DataArgs),
     /// List benchmarks, conditions, metrics and model kinds.
     List,
     /// List the prompts of all benchmarks: the authors' own, where they stand and whether they are here, and
@@ -219,6 +233,8 @@ pub fn main() -> ExitCode {
         Command::Report(args) => report::report(&args),
         #[cfg(feature = "hub")]
         Command::Fetch(args) => fetch::fetch(&args),
+        Command::Prepare(args) => prepare::prepare(&args),
+        Command::Data(args) => data::data(&args),
         Command::List => list::list(),
         Command::Prompts(args) => match &args.show {
             Some(PromptsCommand::Show(args)) => prompts::show(args),

@@ -10,6 +10,7 @@ use crate::config::secret::{self, Secrets};
 use crate::config::{self, BenchmarkConfig, Loaded, Override, RunConfig, Step};
 use crate::dataset::{Dataset, DatasetError};
 use crate::model::{self, Opened};
+use crate::prepare;
 use crate::prompt::official::Pins;
 use crate::run::plan::Section;
 
@@ -79,6 +80,14 @@ fn section(loaded: &Loaded, index: usize, config: &BenchmarkConfig) -> Result<Se
             None => at(key, &e),
         }
     })?;
+    if prepare::is_needed(&config.name, &dataset) {
+        let command = format!("harness prepare {} --data {}", config.name, config.data.display());
+        let sentence = format!(
+            "{}: is published in columns, and read as rows: run `{command}` once",
+            dataset.index().display()
+        );
+        return Err(at("data", &sentence));
+    }
     Ok(Section { config: config.clone(), benchmark: Arc::from(benchmark), prompts, dataset })
 }
 

@@ -17,8 +17,26 @@ use crate::media::MediaContent;
 const KEPT_BYTES: usize = 64 << 20;
 /// What a cursor may keep even so.
 const OWN_BYTES: usize = 4 << 20;
-/// Cursors that are kept open: as many columns as a row of a published set has, for two files.
+/// Cursors that are kept open at least: as many columns as a row of a published set has, for two files.
 const OPEN: usize = 16;
+
+/// Cursors that are kept open.
+static ROOM: AtomicUsize = AtomicUsize::new(OPEN);
+
+/// Keeps at least so many cursors open: for those who read many files at once.
+pub(super) fn keep_open(cursors: usize) {
+    ROOM.fetch_max(cursors, Ordering::Relaxed);
+}
+
+/// Closes the cursors of a dataset.
+pub(super) fn forget(dataset: u64) {
+    let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
+    let (gone, kept) = pool.drain(..).partition(|((of, _, _), _)| *of == dataset);
+    *pool = kept;
+    drop(pool);
+    // Their files are closed while no one waits for the pool.
+    drop::<VecDeque<_>>(gone);
+}
 
 /// Bytes of passed rows that are kept now.
 static HELD: AtomicUsize = AtomicUsize::new(0);
@@ -228,7 +246,7 @@ pub(super) fn cursor(key: Key, make: impl FnOnce() -> Cursor) -> Arc<Cursor> {
     };
     let cursor = Arc::clone(&entry.1);
     pool.push_back(entry);
-    let pushed_out = if pool.len() > OPEN { pool.pop_front() } else { None };
+    let pushed_out = if pool.len() > ROOM.load(Ordering::Relaxed) { pool.pop_front() } else { None };
     drop(pool);
     drop(pushed_out);
     cursor

@@ -1,5 +1,6 @@
 //! The files of a dataset, opened as what they are.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -75,6 +76,28 @@ impl DataFile {
             Kind::Parquet(file) => Ok(file.rows()),
             #[cfg(feature = "parquet")]
             Kind::Arrow(file) => Ok(file.rows()),
+        }
+    }
+
+    /// Stretches of rows that can be read apart from each other at no cost; none where the rows are not numbered.
+    pub(super) fn stretches(&self) -> Vec<Range<u64>> {
+        match &self.kind {
+            Kind::Text(_) => Vec::new(),
+            #[cfg(feature = "parquet")]
+            Kind::Parquet(file) => file.stretches(),
+            #[cfg(feature = "parquet")]
+            Kind::Arrow(file) => file.stretches(),
+        }
+    }
+
+    /// The rows from the beginning of a stretch on; of a file without stretches, all.
+    pub(super) fn rows_of(&self, stretch: usize) -> Result<Box<dyn FileRows>, DatasetError> {
+        match &self.kind {
+            Kind::Text(_) => self.rows(),
+            #[cfg(feature = "parquet")]
+            Kind::Parquet(file) => Ok(file.rows_of(stretch)),
+            #[cfg(feature = "parquet")]
+            Kind::Arrow(file) => Ok(file.rows_of(stretch)),
         }
     }
 

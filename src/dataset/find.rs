@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::format::{SUFFIXES, suffix};
-use super::{DatasetError, names};
+use super::{DatasetError, names, prepared};
 
 /// Which part of a dataset is meant.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,6 +20,8 @@ pub struct Choice<'a> {
     /// File names, with `*` for any letters, that are never taken: previews and other files that hold rows of the
     /// dataset a second time.
     pub ignore: &'a [&'a str],
+    /// Whether the files are wanted as they were published, even where they were prepared.
+    pub published: bool,
 }
 
 impl Choice<'_> {
@@ -64,6 +66,11 @@ fn shard(stem: &str) -> Option<(&str, u64, u64)> {
 
 /// The files of a dataset's folder, in order.
 pub(super) fn find(folder: &Path, choice: &Choice<'_>) -> Result<Vec<PathBuf>, DatasetError> {
+    if !choice.published
+        && let Some(found) = prepared::find(folder, choice.split)?
+    {
+        return Ok(found);
+    }
     if folder.join("dataset_dict.json").is_file() {
         return saved(&split_of_dict(folder, choice)?);
     }

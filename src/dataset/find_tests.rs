@@ -67,7 +67,7 @@ fn saved_folders_name_their_shards() {
     assert!(found[0].ends_with("test/data-00000-of-00002.arrow"));
     assert_eq!(found, find(&dir.path().join("test"), &Choice::default()).unwrap());
     let error = |choice| find(dir.path(), &choice).unwrap_err().to_string();
-    let other = Choice { split: Some("valid"), ignore: &[] };
+    let other = Choice { split: Some("valid"), ignore: &[], published: false };
     assert!(error(other).contains("has no split `valid`, only train, test"));
     state(r#"{"_data_files": [{"filename": "../../../etc/passwd"}]}"#);
     assert!(error(Choice::default()).contains("nothing outside it is read"));

@@ -57,6 +57,12 @@ impl Inside {
     }
 }
 
+impl Drop for Inside {
+    fn drop(&mut self) {
+        super::cursor::forget(self.id);
+    }
+}
+
 impl ReadMedia for Inside {
     fn read_media(&self, name: &str) -> Result<MediaContent, String> {
         let place = self.place(name).ok_or("is no place in a file of the dataset")?;

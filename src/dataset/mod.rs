@@ -16,10 +16,12 @@ mod inside;
 mod json_array;
 mod jsonl;
 mod names;
+pub mod prepared;
 mod rows;
 mod table;
 mod text_media;
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -174,6 +176,22 @@ impl RowError {
     }
 }
 
+/// Rows of one file that can be read apart from others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stretch {
+    file: usize,
+    part: usize,
+    /// The rows of the files before this one, as far as they are counted.
+    pub before: u64,
+    /// The rows, counted from 0 in their file; `None` where they are not counted before they are read.
+    pub rows: Option<Range<u64>>,
+}
+
+/// Keeps at least so many columns of media open, in all datasets together: for those who read on many threads.
+pub fn keep_open(columns: usize) {
+    cursor::keep_open(columns);
+}
+
 /// A dataset on disk: files of rows, and media in a folder or within these files.
 #[derive(Clone)]
 pub struct Dataset {
@@ -209,7 +227,8 @@ impl Dataset {
         } else if choice.ignores(data) {
             return Err(DatasetError::Ignored(data.to_owned()));
         } else {
-            (data.parent().map(Path::to_owned).unwrap_or_default(), vec![data.to_owned()])
+            let base = prepared::data_folder(data).or(data.parent());
+            (base.map(Path::to_owned).unwrap_or_default(), vec![data.to_owned()])
         };
         let open = |path: &PathBuf| {
             let name = path.strip_prefix(&base).unwrap_or(path);
@@ -272,6 +291,50 @@ impl Dataset {
     /// The rows, one at a time, from the beginning.
     pub fn rows(&self) -> Result<Rows, DatasetError> {
         Rows::new(Arc::clone(&self.files))
+    }
+
+    /// Stretches of rows, each within one file, that can be read apart from each other: the row groups of Parquet, the
+    /// batches of Arrow; a file of text is one stretch, whose rows are not counted.
+    pub fn stretches(&self) -> Vec<Stretch> {
+        let mut before = 0;
+        let mut found = Vec::new();
+        for (file, data) in self.files.iter().enumerate() {
+            let parts = data.stretches();
+            let end = parts.last().map_or(0, |rows| rows.end);
+            if data.is_text() {
+                found.push(Stretch { file, part: 0, before, rows: None });
+            }
+            let counted = parts.into_iter().enumerate();
+            found.extend(counted.map(|(part, rows)| Stretch { file, part, before, rows: Some(rows) }));
+            before += end;
+        }
+        found
+    }
+
+    /// The rows of a stretch. Their `number` is counted through their file alone.
+    pub fn rows_of(
+        &self,
+        stretch: &Stretch,
+    ) -> Result<impl Iterator<Item = Result<Row, RowError>>, DatasetError> {
+        let file = self.files.get(stretch.file).ok_or_else(|| DatasetError::Missing(self.index.clone()))?;
+        let mut rows = file.rows_of(stretch.part)?;
+        let end = stretch.rows.as_ref().map_or(u64::MAX, |rows| rows.end);
+        Ok(std::iter::from_fn(move || rows.next_row()).take_while(move |row| match row {
+            Ok(row) => row.line <= end,
+            Err(error) => error.line <= end,
+        }))
+    }
+
+    /// The same dataset with readers of its own: who reads another part of it at the same time neither waits for
+    /// those who read this one nor makes them begin anew.
+    #[must_use]
+    pub fn apart(&self) -> Self {
+        Self { inside: Arc::new(Inside::new(Arc::clone(&self.files))), ..self.clone() }
+    }
+
+    /// The files of the rows.
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.files.iter().map(|file| &**file.path())
     }
 
     /// How many rows were decoded to read media within files, and how often a file was begun anew for that: as often

@@ -3,6 +3,8 @@
 pub mod audio;
 mod content;
 mod image;
+mod image_size;
+mod keep;
 mod prepare;
 mod shelf;
 mod source;
@@ -13,8 +15,13 @@ mod wav;
 pub const PIPELINE: &str = "soxr_hq-1 logmel-1 wav16-1";
 
 pub use content::probe;
+pub use image_size::{Facts, ImageFacts, look, probe_image};
+pub use keep::{AsFile, Form, as_file};
 pub use prepare::{MediaError, Preparer, Ready, ReadyImage, Transcode};
-pub use source::{Embedded, FileFacts, MediaContent, MediaSource, RawSamples, ReadMedia, SampleValues};
+pub use source::{
+    EMPTY_SAMPLES, Embedded, FileFacts, MediaContent, MediaSource, NO_SAMPLES, RawSamples, ReadMedia,
+    SampleValues,
+};
 
 fn sentence(error: impl Into<audio::AudioError>) -> String {
     error.into().to_string()

@@ -67,6 +67,11 @@ pub enum SampleValues {
     F64(Vec<f64>),
 }
 
+/// Why there is nothing to read where samples could stand: null in their place. Sets hold such places on purpose.
+pub const NO_SAMPLES: &str = "holds no samples";
+/// The same, for a list without items.
+pub const EMPTY_SAMPLES: &str = "has no samples: its list is empty";
+
 /// Something that reads media inside a dataset's file, when they are wanted.
 pub trait ReadMedia: Send + Sync {
     /// The media of a name. An error is a sentence that reads well after the name.

@@ -2,6 +2,7 @@
 //! media whether they are there.
 
 use std::fs::File;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -225,8 +226,18 @@ pub(super) struct ArrowRows {
 impl ArrowFile {
     /// The rows.
     pub(in crate::dataset) fn rows(self: &Arc<Self>) -> Box<dyn FileRows> {
+        self.rows_of(0)
+    }
+
+    /// The rows of each batch.
+    pub(in crate::dataset) fn stretches(&self) -> Vec<Range<u64>> {
+        self.batches.iter().map(|batch| batch.first..batch.end).collect()
+    }
+
+    /// The rows from a batch on.
+    pub(in crate::dataset) fn rows_of(self: &Arc<Self>, batch: usize) -> Box<dyn FileRows> {
         let file = Arc::clone(self);
-        Box::new(ArrowRows { file, open: None, batch: 0, columns: Vec::new(), next: 0, end: 0, lost: None })
+        Box::new(ArrowRows { file, open: None, batch, columns: Vec::new(), next: 0, end: 0, lost: None })
     }
 }
 

@@ -14,7 +14,7 @@ use super::arrow_rows::{Heads, buffers_of};
 use super::cells::{field_of, samples, steps_to};
 use super::shape::{Kind, Media, is_binary, is_text};
 use crate::dataset::base64;
-use crate::media::MediaContent;
+use crate::media::{MediaContent, NO_SAMPLES};
 
 const NOWHERE: &str = "there is no such place in the row";
 const NULL: &str = "is null: the row holds no media there";
@@ -201,7 +201,7 @@ impl Walk {
             }
             (self.node, self.buffer) = after;
         }
-        samples(&values.ok_or("holds no samples")?, rate)
+        samples(&values.ok_or(NO_SAMPLES)?, rate)
     }
 
     /// The numbers of a list.

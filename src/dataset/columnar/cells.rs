@@ -12,7 +12,7 @@ use super::json::{items, json};
 use super::shape::{Kind, Shape};
 use crate::dataset::base64;
 use crate::dataset::cursor::Cells;
-use crate::media::{MediaContent, RawSamples, SampleValues};
+use crate::media::{EMPTY_SAMPLES, MediaContent, NO_SAMPLES, RawSamples, SampleValues};
 
 /// A row of one column.
 pub(super) struct RowCells {
@@ -103,7 +103,7 @@ fn extract(array: &dyn Array, at: usize, kind: &Kind) -> Result<MediaContent, St
             let columns = array.as_struct_opt().ok_or("holds no samples")?;
             let rate = columns.column_by_name("sampling_rate").map(|column| json(column, at));
             let list = columns.column_by_name(field).filter(|list| list.is_valid(at));
-            let values = list.and_then(|list| items(list, at)).ok_or("holds no samples")?;
+            let values = list.and_then(|list| items(list, at)).ok_or(NO_SAMPLES)?;
             samples(&values, rate.and_then(|rate| rate.as_f64()))
         }
     }
@@ -117,7 +117,7 @@ pub(super) fn samples(values: &ArrayRef, rate: Option<f64>) -> Result<MediaConte
         return Err("has samples that are null: get the file again".to_owned());
     }
     if values.is_empty() {
-        return Err("has no samples: its list is empty".to_owned());
+        return Err(EMPTY_SAMPLES.to_owned());
     }
     let values = match values.data_type() {
         DataType::Int16 => SampleValues::I16(values.as_primitive::<Int16Type>().values().to_vec()),

@@ -176,11 +176,21 @@ impl ParquetFile {
         Ok((reader.map_err(reason)?, presence))
     }
 
+    /// The rows of each group.
+    pub(in crate::dataset) fn stretches(&self) -> Vec<Range<u64>> {
+        self.groups.clone()
+    }
+
     /// The rows.
     pub(in crate::dataset) fn rows(self: &Arc<Self>) -> Box<dyn FileRows> {
+        self.rows_of(0)
+    }
+
+    /// The rows from a group on.
+    pub(in crate::dataset) fn rows_of(self: &Arc<Self>, group: usize) -> Box<dyn FileRows> {
         Box::new(ParquetRows {
             file: Arc::clone(self),
-            group: 0,
+            group,
             open: None,
             lost: 0..0,
             reason: String::new(),

@@ -84,6 +84,11 @@ pub fn probe_file(path: &Path) -> Result<AudioSource, AudioError> {
     Ok(Header::read(&mut File::open(path)?)?.source)
 }
 
+/// The same for what a reader holds.
+pub(super) fn probe<R: Read + Seek>(reader: &mut R) -> Result<AudioSource, AudioError> {
+    Ok(Header::read(reader)?.source)
+}
+
 /// The same for a file that is in memory.
 pub fn probe_bytes(bytes: &[u8]) -> Result<AudioSource, AudioError> {
     Ok(Header::read(&mut Cursor::new(bytes))?.source)

@@ -1,0 +1,233 @@
+//! 2M-Belebele: a Parquet file a language, recordings as lists of numbers, by sentence and speaker.
+//!
+//! The README of facebookresearch/belebele names the columns but not their types, so whatever can be understood is
+//! taken. Passages are asked about once or twice: their recordings have names by passage, so that each is one file.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+
+use super::{At, Found, Look, Made, Source, clip, missing, name_in, text};
+use crate::benchmark::sources;
+use crate::dataset::{Choice, Dataset};
+use crate::prepare::PrepareError;
+use crate::prepare::store::Store;
+
+const NAME: &str = "2m-belebele";
+const SEGMENTS: &str = "audio_segments";
+
+/// Whether text is a code like `amh_Ethi`; some are published with a `^` at their end.
+fn is_code(text: &str) -> bool {
+    let lower = |text: &str| text.bytes().all(|byte| byte.is_ascii_lowercase());
+    text.split_once('_').is_some_and(|(language, script)| {
+        let (head, rest) = script.split_at_checked(1).unwrap_or_default();
+        language.len() == 3
+            && lower(language)
+            && script.len() == 4
+            && head.bytes().all(|byte| byte.is_ascii_uppercase())
+            && lower(rest)
+    })
+}
+
+/// The files of languages, wherever the two publishers and a user may have put them.
+fn files(data: &Path) -> BTreeMap<String, PathBuf> {
+    let mut folders = vec![data.to_owned(), data.join("data")];
+    for folder in folders.clone() {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let hive = entries.map(|entry| entry.path()).filter(|path| {
+            path.is_dir() && path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("lang="))
+        });
+        folders.extend(hive);
+    }
+    let mut found = BTreeMap::new();
+    for folder in folders {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let code = path.file_stem().map(|stem| stem.to_string_lossy().trim_end_matches('^').to_owned());
+            let parquet = path.extension().is_some_and(|suffix| suffix == "parquet");
+            if let Some(code) = code.filter(|code| parquet && is_code(code)) {
+                found.entry(code).or_insert(path);
+            }
+        }
+    }
+    found
+}
+
+pub(super) fn look(data: &Path, languages: &[String]) -> Result<Look, PrepareError> {
+    let files = files(data);
+    let published = sources::sources(NAME)?.expect.languages;
+    let missing_languages: Vec<&str> =
+        languages.iter().filter(|code| !files.contains_key(*code)).map(String::as_str).collect();
+    if let Some(code) = missing_languages.iter().find(|code| !published.iter().any(|known| known == **code)) {
+        return Err(PrepareError::Languages(format!(
+            "`{code}` is none of the published languages; they are {}",
+            published.join(", ")
+        )));
+    }
+    if !missing_languages.is_empty() || files.is_empty() {
+        let (what, of) = match &*missing_languages {
+            [] => ("no file of a language such as lang=amh_Ethi/amh_Ethi.parquet".to_owned(), String::new()),
+            codes => {
+                (format!("no file of {}", codes.join(", ")), format!(" --languages {}", codes.join(",")))
+            }
+        };
+        let remedy = format!("get it with `harness fetch {NAME}{of}`, or name the folder with --data");
+        return Err(missing(data, &what, NAME, remedy));
+    }
+    let wanted = files.into_iter().filter(|(code, _)| languages.is_empty() || languages.contains(code));
+    let sets = wanted.map(|(name, path)| {
+        let choice = Choice { published: true, ..Choice::default() };
+        let dataset = Dataset::choose(&path, Some(data), &choice).map_err(|e| PrepareError::Data(e, NAME))?;
+        Ok(Found { name, sources: vec![Source { label: None, dataset, in_place: true }] })
+    });
+    sets.collect::<Result<_, PrepareError>>().map(Look::Sets)
+}
+
+/// Where a recording came from, by whatever its metadata say.
+fn origin(metadata: &Value) -> Option<&'static str> {
+    let text = metadata.to_string().to_ascii_lowercase();
+    ["fleurs", "meta"].into_iter().find(|name| {
+        // A key called `metadata` says nothing.
+        text.match_indices(name)
+            .any(|(at, _)| !text.get(at..).is_some_and(|rest| rest.starts_with("metadata")))
+    })
+}
+
+/// The number of an answer: 2, 2.0, "2" and "2.0" all are published somewhere.
+fn answer(value: &Value) -> Option<u64> {
+    let number = match value {
+        Value::Number(number) => number.as_f64()?,
+        Value::String(text) => text.trim().parse().ok()?,
+        _ => return None,
+    };
+    [1.0, 2.0, 3.0, 4.0].contains(&number).then_some(number as u64)
+}
+
+/// The recordings of a sentence, question or answer.
+fn clips(value: &Value, stem: &str, with_origin: bool, store: &mut Store<'_>) -> Result<Value, PrepareError> {
+    let one = std::slice::from_ref(value);
+    let items = match value {
+        Value::Null => return Ok(Value::Null),
+        Value::Array(items) => items.as_slice(),
+        // Not a list but the recording itself.
+        _ => one,
+    };
+    let mut out = Vec::new();
+    for (number, item) in items.iter().enumerate() {
+        let Some(name) = name_in(item) else {
+            store.absent += 1;
+            continue;
+        };
+        let stem = if with_origin || items.len() > 1 { format!("{stem}-{number}") } else { stem.to_owned() };
+        let Some(saved) = store.keep(name, &stem)? else { continue };
+        let mut clip = clip(saved);
+        let metadata = item.get("metadata").filter(|metadata| !metadata.is_null());
+        if with_origin {
+            clip.insert("source".to_owned(), metadata.and_then(origin).into());
+        }
+        if let Some(metadata) = metadata {
+            clip.insert("metadata".to_owned(), metadata.clone());
+        }
+        out.push(Value::Object(clip));
+    }
+    Ok(Value::Array(out))
+}
+
+pub(super) fn row(row: &Map<String, Value>, at: At<'_>, store: &mut Store<'_>) -> Result<Made, PrepareError> {
+    let field = |name: &str| row.get(name).and_then(text).unwrap_or_default();
+    let (link, passage, number) = (field("link"), field("flores_passage"), field("question_number"));
+    let dialect = field("dialect");
+    if !dialect.is_empty() && dialect.trim_end_matches('^') != at.set {
+        store.problems.push(format!("row {}: its dialect is {dialect}, not {}", at.row, at.set));
+    }
+    let hash = blake3::hash(format!("{link}\0{passage}").as_bytes()).to_hex();
+    let stem = hash.get(..8).unwrap_or(&hash).to_owned();
+    let mut out = Map::new();
+    for (name, value) in row {
+        let short = match &**name {
+            SEGMENTS => continue,
+            "correct_answer_num" => {
+                let found = answer(value);
+                if found.is_none() {
+                    let sentence = format!("row {}: correct_answer_num is {value}, not 1 to 4", at.row);
+                    store.problems.push(sentence);
+                }
+                out.insert(name.clone(), found.map_or_else(|| value.clone(), Value::from));
+                continue;
+            }
+            "question_audio" => Some("q".to_owned()),
+            name => name
+                .strip_prefix("answer_")
+                .and_then(|rest| rest.strip_suffix("_audio"))
+                .filter(|digit| ["1", "2", "3", "4"].contains(digit))
+                .map(|digit| format!("a{digit}")),
+        };
+        let value = match short {
+            Some(short) => {
+                let number = super::super::store::plain(&number);
+                clips(value, &format!("{stem}-{number}{short}"), false, store)?
+            }
+            None => value.clone(),
+        };
+        out.insert(name.clone(), value);
+    }
+    let none = Vec::new();
+    let list = |name: &str| row.get(name).and_then(Value::as_array).unwrap_or(&none);
+    let (texts, segments) = (list("flores_sentences"), list(SEGMENTS));
+    if !texts.is_empty() && !segments.is_empty() && texts.len() != segments.len() {
+        let sentence =
+            format!("row {}: {} sentences, but recordings of {}", at.row, texts.len(), segments.len());
+        store.problems.push(sentence);
+    }
+    let mut sentences = Vec::new();
+    for number in 0..texts.len().max(segments.len()) {
+        let mut sentence = Map::new();
+        sentence.insert("text".to_owned(), texts.get(number).cloned().unwrap_or(Value::Null));
+        let recordings = segments.get(number).unwrap_or(&Value::Null);
+        let clips = match clips(recordings, &format!("{stem}-s{number:02}"), true, store)? {
+            Value::Null => Value::Array(Vec::new()),
+            clips => clips,
+        };
+        sentence.insert("segments".to_owned(), clips);
+        sentences.push(Value::Object(sentence));
+    }
+    out.insert("sentences".to_owned(), Value::Array(sentences));
+    let key = serde_json::to_string(&[&dialect, &link, &passage, &number]).unwrap_or_default();
+    Ok(Made { row: Value::Object(out), key })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn codes_are_told_from_other_names() {
+        for code in ["amh_Ethi", "zho_Hans"] {
+            assert!(is_code(code), "{code}");
+        }
+        for other in ["test", "ary_arab", "amh_Ethiop", "am_Ethi", "AMH_Ethi", "amh_éthi", "_", ""] {
+            assert!(!is_code(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn answers_are_read_in_all_their_forms() {
+        for value in [json!("2"), json!(2), json!(2.0), json!("2.0"), json!(" 2")] {
+            assert_eq!(answer(&value), Some(2), "{value}");
+        }
+        for value in [json!("0"), json!(5), json!("B"), json!(1.5), json!(null), json!([2])] {
+            assert_eq!(answer(&value), None, "{value}");
+        }
+    }
+
+    #[test]
+    fn origins_are_found_in_any_metadata() {
+        assert_eq!(origin(&json!({"source": "FLEURS", "speaker": 1})), Some("fleurs"));
+        assert_eq!(origin(&json!({"a": ["meta_0012.wav"]})), Some("meta"));
+        assert_eq!(origin(&json!("{'metadata': 1}")), None);
+        assert_eq!(origin(&json!({"speaker": 1})), None);
+    }
+}

@@ -1,0 +1,306 @@
+//! What is in data: rows by the columns that group them, clips by length and format, images by size, what is missing,
+//! and how the whole differs from what is published. Headers are read, nothing is decoded.
+//!
+//! It knows no protocol: which columns group rows is a list of names, and a medium is what a dataset names as one. It
+//! must not know codecs, models or runs.
+
+use std::collections::{BTreeMap, HashSet};
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::benchmark::DataCheck;
+use crate::benchmark::sources::Expect;
+use crate::dataset::{Dataset, DatasetError};
+use crate::media::{self, Facts};
+
+/// Columns that group rows.
+const GROUPS: [&str; 9] =
+    ["language", "dialect", "lang", "split", "set", "category", "label", "source", "domain"];
+/// Values of a column that are told apart; of a column with more, only their number is told.
+const VALUES: usize = 200;
+/// Problems that are named.
+const NAMED: usize = 10;
+/// The longest clip that the encoders of most models take, in seconds.
+const LONG: f64 = 30.0;
+/// Suffixes of media that rows of text name.
+const SUFFIXES: [&str; 16] = [
+    "wav", "flac", "mp3", "ogg", "opus", "m4a", "aac", "webm", "png", "jpg", "jpeg", "webp", "gif", "bmp",
+    "tif", "tiff",
+];
+
+/// What is in data.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Survey {
+    /// Rows that could be read.
+    pub rows: u64,
+    /// Rows that could not.
+    pub unreadable: u64,
+    /// Rows by value of each column that groups them.
+    pub by: BTreeMap<String, BTreeMap<String, u64>>,
+    /// Clips.
+    pub audio: Clips,
+    /// Images.
+    pub images: Images,
+    /// Media that are named and not there.
+    pub missing: u64,
+    /// Media that are there and cannot be used.
+    pub broken: u64,
+    /// The first unreadable rows and missing or broken media, each a sentence.
+    pub problems: Vec<String>,
+    /// How the rows differ from the published ones; `None` where nothing is known of them.
+    pub differs: Option<Vec<String>>,
+}
+
+/// Clips, each counted once however many rows name it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Clips {
+    /// Clips.
+    pub files: u64,
+    /// Clips whose length is not told by their header, or that stand as lists of numbers in a file.
+    pub unmeasured: u64,
+    /// Seconds in all.
+    pub seconds: f64,
+    /// The shortest, the 5th percentile, the median, the 95th and the longest, in seconds.
+    pub quantiles: Option<[f64; 5]>,
+    /// Clips longer than 30 seconds.
+    pub over_30_s: u64,
+    /// Clips by format, rate, channels and bits: `wav 16000 Hz mono 16 bit`.
+    pub formats: BTreeMap<String, u64>,
+}
+
+/// Images, each counted once however many rows name it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Images {
+    /// Images.
+    pub files: u64,
+    /// By format.
+    pub formats: BTreeMap<String, u64>,
+    /// The smallest and the largest, by pixels: width and height.
+    pub sizes: Option<[(u32, u32); 2]>,
+}
+
+/// Looks at data one row at a time.
+#[derive(Debug)]
+pub struct Surveyor {
+    survey: Survey,
+    check: Option<DataCheck>,
+    seen: HashSet<u64>,
+    lengths: Vec<f32>,
+}
+
+impl Surveyor {
+    /// One that compares with what is expected of the rows.
+    pub fn new(expect: Option<Expect>) -> Self {
+        let check = expect.and_then(DataCheck::new);
+        Self { survey: Survey::default(), check, seen: HashSet::new(), lengths: Vec::new() }
+    }
+
+    /// Looks at all rows of a dataset, and at the headers of their media.
+    pub fn add(&mut self, data: &Dataset, mut tell: impl FnMut(u64)) -> Result<(), DatasetError> {
+        for row in data.rows()? {
+            match row {
+                Ok(row) => self.row(data, &row.value),
+                Err(error) => {
+                    self.survey.unreadable += 1;
+                    self.problem(error.to_string());
+                }
+            }
+            tell(self.survey.rows + self.survey.unreadable);
+        }
+        Ok(())
+    }
+
+    fn problem(&mut self, problem: String) {
+        if self.survey.problems.len() < NAMED {
+            self.survey.problems.push(problem);
+        }
+    }
+
+    fn row(&mut self, data: &Dataset, row: &Value) {
+        self.survey.rows += 1;
+        if let Some(check) = &mut self.check {
+            check.add(row);
+        }
+        let Value::Object(fields) = row else { return };
+        for name in GROUPS {
+            let value = match fields.get(name) {
+                Some(Value::String(text)) => text.clone(),
+                Some(value @ (Value::Number(_) | Value::Bool(_))) => value.to_string(),
+                _ => continue,
+            };
+            *self.survey.by.entry(name.to_owned()).or_default().entry(value).or_default() += 1;
+        }
+        // Rows that hold all languages have a column for each.
+        for name in fields.iter().filter(|(_, value)| value.get("audio").is_some()).map(|(name, _)| name) {
+            let languages = self.survey.by.entry("column with audio".to_owned()).or_default();
+            *languages.entry(name.clone()).or_default() += 1;
+        }
+        self.media(data, row);
+    }
+
+    /// Looks at the media below a value.
+    fn media(&mut self, data: &Dataset, value: &Value) {
+        match value {
+            Value::String(name) => self.medium(data, name),
+            Value::Array(items) => items.iter().for_each(|item| self.media(data, item)),
+            Value::Object(fields) => {
+                let samples = ["wav", "array"].iter().find_map(|name| fields.get(*name)?.as_str());
+                let rate = fields.get("sampling_rate").and_then(Value::as_f64);
+                if let (Some(name), Some(rate)) = (samples, rate)
+                    && data.media(name).is_ok_and(|source| source.is_embedded())
+                {
+                    // To know how long it is, all of it would have to be decoded.
+                    if self.is_new(name) {
+                        self.survey.audio.files += 1;
+                        self.survey.audio.unmeasured += 1;
+                        let format = format!("list of numbers {rate} Hz mono");
+                        *self.survey.audio.formats.entry(format).or_default() += 1;
+                    }
+                    return;
+                }
+                fields.values().for_each(|field| self.media(data, field));
+            }
+            _ => {}
+        }
+    }
+
+    fn is_new(&mut self, name: &str) -> bool {
+        let hash = blake3::hash(name.as_bytes());
+        let [a, b, c, d, e, f, g, h, ..] = *hash.as_bytes();
+        self.seen.insert(u64::from_le_bytes([a, b, c, d, e, f, g, h]))
+    }
+
+    fn medium(&mut self, data: &Dataset, name: &str) {
+        let suffix = name.rsplit_once('.').map(|(_, suffix)| suffix.to_ascii_lowercase());
+        let named = suffix.is_some_and(|suffix| SUFFIXES.contains(&&*suffix))
+            && !name.contains("://")
+            && !name.contains('\n');
+        let source = match data.media(name) {
+            Ok(source) if source.is_embedded() || named => source,
+            Err(error) if named => {
+                self.survey.broken += 1;
+                return self.problem(error.to_string());
+            }
+            _ => return,
+        };
+        if !self.is_new(name) {
+            return;
+        }
+        if !source.file().exists() {
+            self.survey.missing += 1;
+            return self.problem(format!("{name}: is not there"));
+        }
+        match media::look(&source) {
+            Err(sentence) => {
+                self.survey.broken += 1;
+                self.problem(format!("{name}: {sentence}"));
+            }
+            Ok(Facts::Image(image)) => {
+                let images = &mut self.survey.images;
+                images.files += 1;
+                *images.formats.entry(image.format.to_owned()).or_default() += 1;
+                let size = (image.width, image.height);
+                let pixels = |(width, height): (u32, u32)| u64::from(width) * u64::from(height);
+                let [small, large] = images.sizes.get_or_insert([size, size]);
+                if pixels(size) < pixels(*small) {
+                    *small = size;
+                }
+                if pixels(size) > pixels(*large) {
+                    *large = size;
+                }
+            }
+            Ok(Facts::Audio(audio)) => {
+                let clips = &mut self.survey.audio;
+                clips.files += 1;
+                if audio.rate == 0 {
+                    clips.unmeasured += 1;
+                    *clips.formats.entry(audio.format).or_default() += 1;
+                    return;
+                }
+                let channels = match audio.channels {
+                    1 => "mono".to_owned(),
+                    2 => "stereo".to_owned(),
+                    n => format!("{n} channels"),
+                };
+                let format = format!("{} {} Hz {channels} {} bit", audio.format, audio.rate, audio.bits);
+                *clips.formats.entry(format).or_default() += 1;
+                let seconds = audio.frames as f64 / f64::from(audio.rate);
+                clips.seconds += seconds;
+                clips.over_30_s += u64::from(seconds > LONG);
+                self.lengths.push(seconds as f32);
+            }
+        }
+    }
+
+    /// What was found.
+    pub fn finish(mut self) -> Survey {
+        self.lengths.sort_by(f32::total_cmp);
+        let last = self.lengths.len().saturating_sub(1);
+        // The nearest rank.
+        let at = |share: f64| {
+            let rank = (share * self.lengths.len() as f64).ceil() as usize;
+            self.lengths.get(rank.saturating_sub(1).min(last)).copied().map(f64::from)
+        };
+        let quantiles = [0.0, 0.05, 0.5, 0.95, 1.0].map(at);
+        if let [Some(a), Some(b), Some(c), Some(d), Some(e)] = quantiles {
+            let round = |seconds: f64| (seconds * 1000.0).round() / 1000.0;
+            self.survey.audio.quantiles = Some([a, b, c, d, e].map(round));
+        }
+        for counts in self.survey.by.values_mut().filter(|counts| counts.len() > VALUES) {
+            let (values, rows) = (counts.len(), counts.values().sum());
+            *counts = BTreeMap::from([(format!("({values} values)"), rows)]);
+        }
+        self.survey.differs = self.check.map(DataCheck::finish);
+        self.survey
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wav(seconds: f64, rate: u32) -> Vec<u8> {
+        let size = (seconds * f64::from(rate)) as u32 * 2;
+        let mut out = b"RIFF".to_vec();
+        out.extend((size + 36).to_le_bytes());
+        out.extend(b"WAVEfmt \x10\0\0\0\x01\0\x01\0");
+        out.extend(rate.to_le_bytes());
+        out.extend((rate * 2).to_le_bytes());
+        out.extend(b"\x02\0\x10\0data");
+        out.extend(size.to_le_bytes());
+        out.resize(44 + size as usize, 0);
+        out
+    }
+
+    #[test]
+    fn rows_clips_images_and_what_is_missing_are_counted() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        for (n, seconds) in [1.0, 2.0, 3.0, 31.0].into_iter().enumerate() {
+            std::fs::write(path(&format!("{n}.wav")), wav(seconds, 8000)).unwrap();
+        }
+        std::fs::write(path("a.png"), b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\0\x6a\0\0\0\x38").unwrap();
+        std::fs::write(path("cut.wav"), b"RIFF").unwrap();
+        let rows = [
+            r#"{"id": 1, "language": "x", "clips": ["0.wav", {"audio": "1.wav"}], "q": "What is a .wav file?"}"#,
+            r#"{"id": 2, "language": "y", "clips": ["1.wav", "2.wav", "3.wav"], "page": "http://x/y.png"}"#,
+            r#"{"id": 2, "language": "x", "image": "a.png", "clips": ["gone.wav", "cut.wav", "../out.wav"]}"#,
+            "{",
+        ];
+        std::fs::write(path("test.jsonl"), rows.join("\n")).unwrap();
+        let expect = toml::from_str("rows = 3\nunique = ['id']").unwrap();
+        let mut surveyor = Surveyor::new(Some(expect));
+        surveyor.add(&Dataset::open(dir.path(), None).unwrap(), |_| {}).unwrap();
+        let survey = surveyor.finish();
+        assert_eq!((survey.rows, survey.unreadable, survey.missing, survey.broken), (3, 1, 1, 2));
+        assert_eq!(survey.by["language"], BTreeMap::from([("x".to_owned(), 2), ("y".to_owned(), 1)]));
+        let audio = &survey.audio;
+        assert_eq!((audio.files, audio.unmeasured, audio.over_30_s, audio.seconds), (4, 0, 1, 37.0));
+        assert_eq!(audio.quantiles, Some([1.0, 1.0, 2.0, 31.0, 31.0]));
+        assert_eq!(audio.formats, BTreeMap::from([("wav 8000 Hz mono 16 bit".to_owned(), 4)]));
+        assert_eq!((survey.images.files, survey.images.sizes), (1, Some([(106, 56), (106, 56)])));
+        assert_eq!(survey.problems.len(), 4, "{:?}", survey.problems);
+        assert_eq!(survey.differs, Some(vec!["a row has the id of another".to_owned()]));
+    }
+}
