@@ -291,6 +291,9 @@ pub struct Planned {
     pub tags: Tags,
     /// The reference answers; several are alternatives.
     pub gold: Vec<String>,
+    /// What a judge is told beside answer and references, by the name of its place in the judge's prompt.
+    #[serde(default, skip_serializing_if = "Tags::is_empty")]
+    pub judging: Tags,
 }
 
 /// One line of `responses.jsonl`: an outcome with all that belongs to it.
@@ -332,8 +335,36 @@ pub struct Response {
     /// The earlier request with the same key whose answer this is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reused_from: Option<Digest>,
+    /// For a judge's reply: what it is about and what it says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judge: Option<JudgeRecord>,
     /// When it was written.
     pub time: String,
+}
+
+/// What a judge's reply is about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct About {
+    /// The key of the response that was judged.
+    pub response: Digest,
+    /// Which of the judge's runs, from 0.
+    pub run: u32,
+    /// Whether the answer was shortened to fit the judge's context.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shortened: bool,
+}
+
+/// A judge's reply, as the journal keeps it beside the text.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JudgeRecord {
+    /// What it is about.
+    pub about: About,
+    /// The verdict: 1 or 0 for right or wrong, a rating; absent where the reply could not be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<f64>,
+    /// The rule that read it, or that failed; empty where there was no reply.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub rule: String,
 }
 
 /// What came of a request: a closed set. Only the first four are answers of the model.

@@ -1,6 +1,7 @@
 //! Datasets in the formats that they are published in, written by the libraries of their publishers
 //! (`scripts/make_dataset_fixtures.py`), and what must be read from them.
 #![cfg(feature = "parquet")]
+#![expect(clippy::unwrap_used, reason = "a panic of a helper is the report of its test")]
 
 mod common;
 
@@ -32,8 +33,9 @@ fn values(rows: Rows) -> Vec<Value> {
 
 /// What was read, as the script describes it.
 fn described(content: &MediaContent) -> Value {
-    let sha =
-        |bytes: &[u8]| Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let sha = |bytes: &[u8]| {
+        Sha256::digest(bytes).iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"))
+    };
     match content {
         MediaContent::File(bytes) => json!({"bytes": bytes.len(), "sha256": sha(bytes)}),
         MediaContent::Samples(RawSamples { rate, values }) => {
@@ -228,8 +230,11 @@ fn a_damaged_page_of_text_loses_its_row_group_and_the_next_is_read() {
     assert!(error.contains("test.parquet: row 12: cannot be read, like all rows up to 20"), "{error}");
 }
 
+/// Bytes and path of a clip.
+type Clip<'a> = (Option<&'a [u8]>, Option<&'a str>);
+
 /// A Parquet file of one Audio column: bytes and path of each row, if it has them.
-fn audio_file(path: &Path, rows: &[Option<(Option<&[u8]>, Option<&str>)>]) {
+fn audio_file(path: &Path, rows: &[Option<Clip<'_>>]) {
     let bytes: BinaryArray = rows.iter().map(|row| row.and_then(|(bytes, _)| bytes)).collect();
     let paths: StringArray = rows.iter().map(|row| row.and_then(|(_, path)| path)).collect();
     let fields = vec![

@@ -4,6 +4,7 @@ use thiserror::Error;
 
 use super::Benchmark;
 use super::ccfqa::{self, Ccfqa};
+use super::cp_bench::{self, CpBench};
 use super::manifest::{self, Manifest};
 use crate::config::BenchmarkConfig;
 use crate::prompt::{PromptError, PromptSet, places};
@@ -56,6 +57,11 @@ impl PromptText {
         Self { name, places, must, finished: false }
     }
 
+    /// Whether it is for a judge.
+    pub fn for_judge(&self) -> bool {
+        self.name.starts_with("judge")
+    }
+
     /// A finished prompt string.
     pub(super) const fn finished(
         name: &'static str,
@@ -87,6 +93,9 @@ pub enum BuildError {
         /// The key.
         key: &'static str,
     },
+    /// A judge that the benchmark cannot be judged by.
+    #[error("{0}")]
+    Judge(String),
     /// A prompt text that is needed and not there.
     #[error("the prompt texts hold no `{0}`, which the conditions asked for need: add it to the prompt file")]
     MissingText(&'static str),
@@ -122,7 +131,7 @@ impl BuildError {
             | Self::MissingText(_)
             | Self::UnknownPlace { .. }
             | Self::MissingPlace { .. } => "prompt",
-            Self::Unknown { .. } => "name",
+            Self::Unknown { .. } | Self::Judge(_) => "name",
             Self::Useless { key, .. } => key,
         }
     }
@@ -158,7 +167,7 @@ fn braced(names: &[&'static str]) -> String {
 
 /// All benchmarks.
 pub fn catalogue() -> Vec<Entry> {
-    vec![ccfqa::entry(), manifest::entry()]
+    vec![ccfqa::entry(), cp_bench::entry(), manifest::entry()]
 }
 
 /// Our own wording of a benchmark's prompts; an empty set for one that needs none.
@@ -171,8 +180,7 @@ pub fn harness_wording(name: &str) -> Result<PromptSet, PromptError> {
 }
 
 /// Our own wording for benchmarks that cannot be run yet: their prompts can be read already.
-const UNBUILT: [(&str, &str); 4] = [
-    ("cp-bench", include_str!("../../prompts/cp-bench/harness.toml")),
+const UNBUILT: [(&str, &str); 3] = [
     ("cfever", include_str!("../../prompts/cfever/harness.toml")),
     ("2m-belebele", include_str!("../../prompts/2m-belebele/harness.toml")),
     ("simplevqa", include_str!("../../prompts/simplevqa/harness.toml")),
@@ -190,6 +198,7 @@ pub fn with_prompts() -> Vec<&'static str> {
 pub fn known_texts(benchmark: &str) -> &'static [PromptText] {
     match benchmark {
         ccfqa::NAME => &ccfqa::TEXTS,
+        cp_bench::NAME => &cp_bench::TEXTS,
         _ => &[],
     }
 }
@@ -215,6 +224,7 @@ pub fn build(
 ) -> Result<Box<dyn Benchmark>, BuildError> {
     match config.name.as_str() {
         ccfqa::NAME => Ok(Box::new(Ccfqa::new(config, prompts, window)?)),
+        cp_bench::NAME => Ok(Box::new(CpBench::new(config, prompts, window)?)),
         manifest::NAME => Ok(Box::new(Manifest::new(config, &prompts, window)?)),
         other => Err(unknown_benchmark(other)),
     }
@@ -225,6 +235,7 @@ pub fn build(
 pub fn prompt_texts(benchmark: &str, conditions: &[String]) -> Result<Vec<PromptText>, BuildError> {
     match benchmark {
         ccfqa::NAME => ccfqa::prompt_texts(conditions),
+        cp_bench::NAME => Ok(cp_bench::prompt_texts()),
         manifest::NAME => Ok(Vec::new()),
         other => Err(unknown_benchmark(other)),
     }
@@ -265,7 +276,7 @@ pub(super) mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::config::{LimitBy, Wording};
+    use crate::config::{LimitBy, WindowRule, Wording};
     use crate::types::Profile;
 
     /// A section with defaults.
@@ -284,6 +295,7 @@ pub(super) mod tests {
             strip_output: true,
             allow_other_data: false,
             metrics: Vec::new(),
+            windows: WindowRule::Model,
             fields: BTreeMap::new(),
             system: None,
         }
@@ -300,7 +312,7 @@ pub(super) mod tests {
     fn unknown_names_get_the_nearest_known_one() {
         for (expect, change) in [
             ("", (|_| {}) as fn(&mut BenchmarkConfig)),
-            ("unknown benchmark `ccqfa`: did you mean `ccfqa`? there are ccfqa, manifest", |c| {
+            ("unknown benchmark `ccqfa`: did you mean `ccfqa`? there are ccfqa, cp-bench, manifest", |c| {
                 c.name = "ccqfa".into();
             }),
             ("unknown condition `xsqaa`: did you mean `xsqa`? there are qa, xqa, sqa, xsqa", |c| {
@@ -416,7 +428,8 @@ pub(super) mod tests {
             let text = std::fs::read_to_string(folder.join(name).join("prompts.toml")).unwrap();
             let agreed: toml::Table = toml::from_str(&text).unwrap();
             let ours = harness_wording(name).unwrap();
-            for text in ours.names() {
+            // The system message of the recipe's judge has no model in the protocol.
+            for text in ours.names().filter(|name| *name != "judge_recipe_system") {
                 let block = &agreed[text];
                 assert_eq!(block["product_repo"].as_bool(), Some(true), "{name}/{text}");
                 // Our places are in lower case.

@@ -6,7 +6,9 @@
 
 mod build;
 pub mod ccfqa;
+pub mod cp_bench;
 mod data_check;
+pub mod judging;
 pub mod manifest;
 mod notes;
 pub mod scores;
@@ -25,6 +27,7 @@ pub use build::{
     published, with_prompts,
 };
 pub use data_check::DataCheck;
+pub use judging::{Finding, JudgeCall, JudgeKind, JudgeScores, JudgeSetup, Judging};
 pub use scores::{BenchmarkScores, ConditionCounts, MetricValue, UsageScores};
 
 /// A request as a benchmark makes it: the run adds model, settings, seed and media.
@@ -36,6 +39,8 @@ pub struct Draft {
     pub tags: Tags,
     /// The reference answers.
     pub gold: Vec<String>,
+    /// What a judge is told beside answer and references.
+    pub judging: Tags,
     /// What is asked.
     pub prompt: Prompt,
 }
@@ -55,6 +60,19 @@ pub struct RunFacts<'a> {
     pub subset: Option<(u64, u64)>,
     /// How the data differ from the published ones, as [`DataCheck`] found.
     pub data_differs: &'a [String],
+    /// The judge whose verdicts are scored.
+    pub judge: Option<JudgeFacts<'a>>,
+}
+
+/// What a benchmark may look at of a judge.
+#[derive(Clone, Debug)]
+pub struct JudgeFacts<'a> {
+    /// The judge as protocols see it.
+    pub setup: &'a JudgeSetup,
+    /// Its model's name; empty where it is none.
+    pub model: &'a str,
+    /// How its replies were generated.
+    pub generation: &'a Generation,
 }
 
 /// One paper's evaluation, set up by one `[[benchmark]]` section.
@@ -81,8 +99,18 @@ pub trait Benchmark: Send + Sync {
     /// Sentences on how the run departs from the paper's protocol, for the foot of every table.
     fn deviations(&self, facts: &RunFacts<'_>) -> Vec<String>;
 
-    /// A fresh scorer, to be fed every planned request in plan order.
-    fn scorer(&self) -> Box<dyn Scorer>;
+    /// How often the paper's judge judges each answer.
+    fn judge_runs(&self) -> u32 {
+        1
+    }
+
+    /// How answers are judged. `None` where the benchmark has no judge.
+    fn judging(&self, _setup: &JudgeSetup) -> Result<Option<Box<dyn Judging + '_>>, BuildError> {
+        Ok(None)
+    }
+
+    /// A fresh scorer, to be fed every planned request in plan order, and with a judge its calls.
+    fn scorer(&self, judge: Option<&JudgeSetup>) -> Box<dyn Scorer>;
 
     /// The tables of the scores, with published figures of `compare_to` beside them where there are any.
     fn tables(&self, scores: &BenchmarkScores, published: &Published, compare_to: Option<&str>)
@@ -92,8 +120,8 @@ pub trait Benchmark: Send + Sync {
 /// Takes planned requests with what came of them, and gives scores. Memory must not grow with the number of
 /// requests beyond what the metric needs.
 pub trait Scorer {
-    /// One planned request and its response, if there is one.
-    fn add(&mut self, planned: &Planned, response: Option<&Response>);
+    /// One planned request and its response, if there is one, with the calls of the judge about it.
+    fn add(&mut self, planned: &Planned, response: Option<&Response>, calls: &[JudgeCall]);
 
     /// The scores: metrics and counts; the run fills in label, prompts and deviations.
     fn finish(self: Box<Self>) -> BenchmarkScores;

@@ -1,6 +1,6 @@
 //! The sentences that stand under every table, whatever the benchmark: prompts, counts, deviations, warnings.
 
-use super::{BenchmarkScores, ConditionCounts};
+use super::{BenchmarkScores, ConditionCounts, JudgeScores};
 use crate::types::Outcome;
 
 /// What every table of a benchmark says below itself.
@@ -15,6 +15,9 @@ pub(super) fn common(scores: &BenchmarkScores) -> Vec<String> {
     }
     notes.extend(scores.conditions.iter().map(counts));
     notes.push(format!("rows that could not be read: {}", scores.unreadable_rows));
+    if let Some(judge) = &scores.judge {
+        notes.extend(judged(judge));
+    }
     let filtered: u64 = scores.conditions.iter().map(|counts| counts.of(Outcome::ContentFilter)).sum();
     if filtered > 0 {
         notes.push(
@@ -30,6 +33,43 @@ pub(super) fn common(scores: &BenchmarkScores) -> Vec<String> {
     }
     notes.extend(scores.deviations.iter().map(|text| format!("deviation: {text}")));
     notes.extend(scores.warnings.iter().map(|text| format!("warning: {text}")));
+    notes
+}
+
+/// What judging came to, every count named.
+fn judged(judge: &JudgeScores) -> Vec<String> {
+    let outcomes = Outcome::ALL.into_iter().map(|outcome| {
+        format!("{} {}", outcome.as_str(), judge.outcomes.get(&outcome).copied().unwrap_or_default())
+    });
+    let rules = judge.rules.iter().map(|(rule, count)| format!("{rule} {count}"));
+    let prompts = judge.prompts.iter().map(|prompt| {
+        let hash: String = prompt.sha256.chars().take(12).collect();
+        format!("{} ({}, sha256 {hash})", prompt.name, prompt.status)
+    });
+    let mut notes = vec![
+        format!(
+            "judge {} ({}): prompts: {}",
+            judge.judge,
+            judge.model,
+            prompts.collect::<Vec<_>>().join(", ")
+        ),
+        format!(
+            "judge {}: {} runs, {} calls: {}, missing {}; replies: {}; unparsed {}",
+            judge.judge,
+            judge.runs,
+            judge.calls,
+            outcomes.collect::<Vec<_>>().join(", "),
+            judge.missing,
+            rules.collect::<Vec<_>>().join(", "),
+            judge.unparsed
+        ),
+    ];
+    if judge.shortened > 0 {
+        notes.push(format!(
+            "judge {}: {} answers were shortened to fit its context (tokens estimated)",
+            judge.judge, judge.shortened
+        ));
+    }
     notes
 }
 

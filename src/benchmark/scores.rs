@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::judging::JudgeScores;
 use crate::prompt::PromptInfo;
 use crate::types::{Outcome, Profile, Tags, Usage};
 
@@ -29,6 +30,9 @@ pub struct BenchmarkScores {
     pub deviations: Vec<String>,
     /// Typed warnings: suspicious results.
     pub warnings: Vec<String>,
+    /// What judging came to, where a model judges.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judge: Option<JudgeScores>,
     /// Tokens, and what they cost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<UsageScores>,

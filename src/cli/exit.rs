@@ -5,6 +5,7 @@ use crate::model::ModelError;
 use crate::run::folder::FolderError;
 use crate::run::generate::GenerateError;
 use crate::run::journal::JournalError;
+use crate::run::judge::JudgeError;
 use crate::run::manifest::ManifestError;
 use crate::run::plan::PlanError;
 use crate::run::score::ScoreError;
@@ -97,10 +98,24 @@ impl From<GenerateError> for Failure {
     }
 }
 
+impl From<JudgeError> for Failure {
+    fn from(error: JudgeError) -> Self {
+        match error {
+            JudgeError::Journal(error) => error.into(),
+            JudgeError::Folder(error) => error.into(),
+            JudgeError::Plan(_) | JudgeError::File { .. } => Self::error(FOLDER, &error),
+            JudgeError::Benchmark { .. }
+            | JudgeError::Nothing(_)
+            | JudgeError::NoResponses(_)
+            | JudgeError::Other { .. } => Self::error(USAGE, &error),
+        }
+    }
+}
+
 impl From<ScoreError> for Failure {
     fn from(error: ScoreError) -> Self {
         let code = match error {
-            ScoreError::NoManifest(_) | ScoreError::NoScores(_) => USAGE,
+            ScoreError::NoManifest(_) | ScoreError::NoScores(_) | ScoreError::NoJudge { .. } => USAGE,
             _ => FOLDER,
         };
         Self::error(code, &error)

@@ -9,6 +9,7 @@ mod exit;
 mod fetch;
 #[cfg(feature = "hub")]
 mod fetch_progress;
+mod judge;
 mod list;
 mod open;
 mod prepare;
@@ -80,7 +81,12 @@ enum Command {
     /// header; then print the plan.
     Check(CheckArgs),
     /// Score the answers of a run again, and print the tables. Needs neither model nor data.
-    Score(FolderArgs),
+    Score(ScoreArgs),
+    /// Have a run's answers judged, by the judge of its config or of another one.
+    ///
+    /// Needs neither the data nor the model of the run: its folder can be copied to another machine. What was stopped
+    /// goes on where it was when the same command is given again. Several judges can judge one run, each under its name.
+    Judge(JudgeArgs),
     /// Print the tables of a run's scores and write them to its tables/ folder.
     Report(FolderArgs),
     /// Fetch the published data of a benchmark, or a model of the Hugging Face hub.
@@ -213,6 +219,40 @@ struct FolderArgs {
     allow_incomplete: bool,
 }
 
+#[derive(Args, Debug)]
+struct ScoreArgs {
+    #[command(flatten)]
+    folder: FolderArgs,
+    /// The judge whose verdicts count: a name under verdicts/ of the run's folder, or `match` for a string match. That of
+    /// the run's config, or the only one that there is, by default.
+    #[arg(long, value_name = "NAME")]
+    judge: Option<String>,
+}
+
+#[derive(Args, Debug)]
+struct JudgeArgs {
+    /// The run: its name in the results folder, or the path of its folder.
+    run: String,
+    /// The config whose [judge] judges; that of the run itself by default.
+    #[arg(long, value_name = "CONFIG")]
+    judge: Option<PathBuf>,
+    /// The judge's name, in place of the config's.
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// How often each answer is judged, in place of the config's number.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    runs: Option<u32>,
+    /// Stop when judging has cost this much, in the currency of the configured prices.
+    #[arg(long, value_name = "COST")]
+    max_cost: Option<f64>,
+    /// The folder of results.
+    #[arg(long, value_name = "DIR", default_value = "results")]
+    results: PathBuf,
+    /// Exit with 0 even if requests or calls failed or rows were unreadable.
+    #[arg(long)]
+    allow_incomplete: bool,
+}
+
 /// Parses the command line, does what it says, and gives the exit code.
 pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -229,6 +269,7 @@ pub fn main() -> ExitCode {
         Command::Run(args) => run::run(&args, run::Stages::All),
         Command::Generate(args) => run::run(&args, run::Stages::Generate),
         Command::Check(args) => check::check(&args),
+        Command::Judge(args) => judge::judge(&args),
         Command::Score(args) => report::score(&args),
         Command::Report(args) => report::report(&args),
         #[cfg(feature = "hub")]

@@ -3,18 +3,18 @@
 use std::path::Path;
 
 use super::exit::{self, Failure};
-use super::{FolderArgs, print};
+use super::{FolderArgs, ScoreArgs, print};
 use crate::report::scores_file::Scores;
 use crate::run::folder::find_run;
 use crate::run::score;
 
 /// `harness score RUN`
-pub(super) fn score(args: &FolderArgs) -> Result<u8, Failure> {
-    let folder = find_run(&args.run, &args.results)?;
-    let scores = score::score(&folder)?;
+pub(super) fn score(args: &ScoreArgs) -> Result<u8, Failure> {
+    let folder = find_run(&args.folder.run, &args.folder.results)?;
+    let scores = score::score(&folder, args.judge.as_deref())?;
     tables(&folder, &scores)?;
     warnings(&folder, &scores);
-    Ok(code(&scores, args.allow_incomplete))
+    Ok(code(&scores, args.folder.allow_incomplete))
 }
 
 /// `harness report RUN`
@@ -47,6 +47,18 @@ pub(super) fn warnings(folder: &Path, scores: &Scores) {
                 counts.missing
             );
         }
+        if let Some(judge) = section.judge.as_ref().filter(|judge| judge.unheard() > 0) {
+            eprintln!(
+                "incomplete: {}: {} of {} calls of the judge {} gave no reply ({} never made). To make just these: \
+                 harness judge {}",
+                section.label,
+                judge.unheard(),
+                judge.calls,
+                judge.judge,
+                judge.missing,
+                folder.display()
+            );
+        }
         if section.unreadable_rows > 0 {
             eprintln!(
                 "incomplete: {}: {} rows of the data are unreadable; {} names them",
@@ -68,6 +80,11 @@ pub(super) fn code(scores: &Scores, allow_incomplete: bool) -> u8 {
     let incomplete = scores
         .benchmarks
         .iter()
-        .any(|s| s.unreadable_rows > 0 || s.conditions.iter().any(|c| c.unanswered() > 0));
+        .any(|s| unjudged(s) || s.unreadable_rows > 0 || s.conditions.iter().any(|c| c.unanswered() > 0));
     if incomplete && !allow_incomplete { exit::INCOMPLETE } else { exit::DONE }
+}
+
+/// Whether answers that should be judged are not.
+fn unjudged(section: &crate::benchmark::BenchmarkScores) -> bool {
+    section.judge.as_ref().is_some_and(|judge| judge.required && judge.unheard() > 0)
 }

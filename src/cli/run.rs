@@ -1,23 +1,25 @@
 //! `harness run` and `harness generate`: the walk through all stages.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use tokio::sync::watch;
 
 use super::exit::{self, Failure};
 use super::progress::Progress;
-use super::{RunArgs, open, report, weights};
-use crate::config::RunConfig;
+use super::{RunArgs, judge, open, report, weights};
+use crate::benchmark::JudgeKind;
 use crate::config::endpoint;
+use crate::config::{ModelConfig, RunConfig, Step};
 use crate::media::{FileFacts, Preparer, Transcode};
 use crate::model::{self, ModelIdentity, Opened};
 use crate::run::cost::Price;
 use crate::run::digests::DigestSet;
 use crate::run::folder::{Begin, RunFolder};
-use crate::run::generate::{Early, Stage, Stop, Summary, generate};
+use crate::run::generate::{Early, Reading, Stage, Stop, Summary, generate};
 use crate::run::journal::Journal;
 use crate::run::manifest::{Host, Manifest, ManifestBenchmark, Session, VERSION};
-use crate::run::plan::{Plan, PlanHashes, PlannedRequest, Recipe, read_ids};
+use crate::run::plan::{Plan, PlanHashes, PlannedRequest, Recipe, Requests, read_ids};
 use crate::run::score;
 use crate::types::{Digest, Outcome};
 
@@ -115,7 +117,17 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
     let mut failed = 0;
     let mut _listening = None;
     if pending > 0 {
-        let ended = walk(opened, &plan, done, &mut journal, &manifest, &answered, price)?;
+        let totals = manifest.benchmarks.iter().map(|b| (b.label.clone(), b.requests));
+        let ended = drive(Drive {
+            opened,
+            transcode: transcode_of(&config.model),
+            requests: Arc::new(plan),
+            done,
+            journal: &mut journal,
+            sections: totals.zip(answered.iter().copied()).collect(),
+            price,
+            reading: None,
+        })?;
         match ended {
             Ended::All { journaled, .. } if journaled < pending => {
                 return Err(Failure::new(
@@ -155,7 +167,24 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
         let incomplete = failed > 0 || manifest.benchmarks.iter().any(|b| b.dataset.unreadable_rows > 0);
         return Ok(if incomplete && !args.allow_incomplete { exit::INCOMPLETE } else { exit::DONE });
     }
-    let scores = score::score(folder.path())?;
+    if let Some(judge) = config.judge.as_ref().filter(|judge| judge.kind == JudgeKind::Model) {
+        let at = |path: &[Step], problem: &dyn std::fmt::Display| {
+            let path: Vec<Step> = std::iter::once("judge".into()).chain(path.iter().cloned()).collect();
+            open::problem_at(&loaded, &path, problem)
+        };
+        let code = judge::stage(&judge::Orders {
+            folder: folder.path(),
+            manifest: &manifest,
+            judge,
+            seed: config.run.seed,
+            max_cost: None,
+            at: &at,
+        })?;
+        if let Some(code) = code {
+            return Ok(code);
+        }
+    }
+    let scores = score::score(folder.path(), None)?;
     report::tables(folder.path(), &scores)?;
     eprintln!("answers, scores and tables are in {}", folder.path().display());
     report::warnings(folder.path(), &scores);
@@ -293,8 +322,8 @@ fn same_run(
 }
 
 /// What may be done to clips for an endpoint.
-fn transcode_of(config: &RunConfig) -> Transcode {
-    let audio = &config.model.audio;
+pub(super) fn transcode_of(model: &ModelConfig) -> Transcode {
+    let audio = &model.audio;
     match audio.transcode {
         endpoint::Transcode::Never => Transcode::Never,
         endpoint::Transcode::Wav => Transcode::Wav { rate: audio.rate },
@@ -334,7 +363,7 @@ fn say_unreadable(benchmarks: &[ManifestBenchmark]) {
 }
 
 /// How a generate stage ended.
-enum Ended {
+pub(super) enum Ended {
     /// All was asked.
     All {
         /// Requests that failed.
@@ -355,17 +384,30 @@ enum Ended {
     },
 }
 
+/// A stage of requests to a model.
+pub(super) struct Drive<'a> {
+    /// The model.
+    pub(super) opened: Opened,
+    /// What may be done to clips for it.
+    pub(super) transcode: Transcode,
+    /// What is to be asked.
+    pub(super) requests: Arc<dyn Requests>,
+    /// What needs no work.
+    pub(super) done: DigestSet,
+    /// Where responses go.
+    pub(super) journal: &'a mut Journal,
+    /// Sections: label, requests, and those that are answered.
+    pub(super) sections: Vec<((String, u64), u64)>,
+    /// What tokens cost.
+    pub(super) price: Option<Price>,
+    /// Of a judge: reads replies.
+    pub(super) reading: Option<Reading<'a>>,
+}
+
 /// Loads the model and generates.
-fn walk(
-    opened: Opened,
-    plan: &Plan,
-    done: DigestSet,
-    journal: &mut Journal,
-    manifest: &Manifest,
-    answered: &[u64],
-    price: Option<Price>,
-) -> Result<Ended, Failure> {
-    let preparer = Preparer::new(&opened.limits, transcode_of(&manifest.config))
+pub(super) fn drive(drive: Drive<'_>) -> Result<Ended, Failure> {
+    let Drive { opened, transcode, requests, done, journal, sections, price, reading } = drive;
+    let preparer = Preparer::new(&opened.limits, transcode)
         .map_err(|e| Failure::new(exit::MODEL, format!("error: {}: {e}", opened.identity.name)))?;
     let begun = std::time::Instant::now();
     match (opened.identity.dtype.as_str(), opened.identity.device.as_str()) {
@@ -381,14 +423,13 @@ fn walk(
         .enable_all()
         .build()
         .map_err(|e| Failure::new(exit::FOLDER, format!("error: threads cannot be started: {e}")))?;
-    let totals = manifest.benchmarks.iter().map(|b| (b.label.clone(), b.requests));
-    let mut progress = Progress::new(totals.zip(answered.iter().copied()), price);
+    let mut progress = Progress::new(sections.into_iter(), price);
     let (stop_in, stop_out) = watch::channel(Stop::No);
     let (summary, signal) = runtime.block_on(async {
         let (code_in, code) = watch::channel(None);
         let signals = tokio::spawn(signals(stop_in, code_in));
         let result = generate(Stage {
-            plan,
+            requests,
             done,
             journal,
             model: model.as_ref(),
@@ -396,6 +437,7 @@ fn walk(
             price,
             stop: stop_out,
             observer: &mut progress,
+            reading,
         })
         .await;
         signals.abort();

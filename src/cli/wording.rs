@@ -34,7 +34,8 @@ pub(super) fn of(config: &BenchmarkConfig, pins: &Pins, takes_finished: bool) ->
         let Some(known) = known.iter().find(|known| known.name == pin.name) else { continue };
         any = true;
         match text {
-            Some(_) if known.finished && !takes_finished => {}
+            // The judge is another model.
+            Some(_) if known.finished && !takes_finished && !known.for_judge() => {}
             Some(text) => {
                 set.put(&pin.name, text.clone(), found.status(), pin.sha256.clone());
             }
@@ -86,7 +87,7 @@ pub(super) fn read_upstream(file: &UpstreamFile, folders: &[PathBuf]) -> Result<
     Ok(None)
 }
 
-fn read_prompts(file: &Path) -> Result<PromptSet, String> {
+pub(super) fn read_prompts(file: &Path) -> Result<PromptSet, String> {
     let text = std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
     let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     PromptSet::parse(&text, &name).map_err(|e| format!("{}: {e}", file.display()))

@@ -15,10 +15,11 @@ use super::resolved::{LimitBy, RunConfig};
 use super::schema;
 use super::secret::holds_secrets;
 use super::tree::{Locator, Node, Step, Value};
+use crate::benchmark::judging::JudgeKind;
 
 /// Everything that is wrong with a tree, in the order of the text.
 pub(super) fn check(locator: &Locator) -> Vec<Problem> {
-    let mut walk = Walk { locator, problems: Vec::new() };
+    let mut walk = Walk { locator, problems: Vec::new(), model_section: "model" };
     walk.section(&locator.root, schema::root(), &Section::root());
     walk.beyond_the_schema(&locator.root);
     walk.problems
@@ -51,6 +52,8 @@ impl Section {
 struct Walk<'a> {
     locator: &'a Locator,
     problems: Vec<Problem>,
+    /// The name of the section that is looked at as a model.
+    model_section: &'static str,
 }
 
 impl Walk<'_> {
@@ -100,7 +103,9 @@ impl Walk<'_> {
             message = format!("{message}; it is a key of {home}");
         }
         let help = format!("known {}: {}", if top { "sections" } else { "keys" }, known.join(", "));
-        if section.path.starts_with("model") && holds_secrets(key) {
+        if (section.path.starts_with("model") || section.path.starts_with("judge.model"))
+            && holds_secrets(key)
+        {
             let message =
                 format!("unknown key `{key}`{place}: a key of an endpoint does not stand in the file");
             let help = "put it into an environment variable and name that: api_key_env = \"MY_KEY\"";
@@ -239,10 +244,10 @@ impl Walk<'_> {
             self.path(run.key("results"));
         }
         if let Some(model) = root.key("model") {
-            self.path(model.key("weights"));
-            self.device(model.key("device"));
-            self.seconds(model);
-            self.model(model);
+            self.whole_model(model);
+        }
+        if let Some(judge) = root.key("judge") {
+            self.judge(judge);
         }
         let mut labels: Vec<String> = Vec::new();
         for benchmark in root.key("benchmark").map(Node::items).unwrap_or_default() {
@@ -265,6 +270,40 @@ impl Walk<'_> {
                 );
             } else {
                 labels.push(name.to_lowercase());
+            }
+        }
+    }
+
+    fn whole_model(&mut self, model: &Node) {
+        self.path(model.key("weights"));
+        self.device(model.key("device"));
+        self.seconds(model);
+        self.model(model);
+    }
+
+    fn judge(&mut self, judge: &Node) {
+        if let Some(node) = judge.key("name") {
+            self.file_name("judge's name", node);
+        }
+        self.path(judge.key("prompt"));
+        let by_match = judge.key("kind").and_then(Node::as_str) == Some(JudgeKind::MATCH);
+        match judge.key("model") {
+            Some(model) if by_match => self.value_problem(
+                model,
+                "a judge by string match has no model",
+                "leave [judge.model] out, or set kind = \"model\"",
+            ),
+            Some(model) => {
+                self.model_section = "judge.model";
+                self.whole_model(model);
+                self.model_section = "model";
+            }
+            None if by_match => {}
+            None => {
+                let place = self.locator.header(judge);
+                self.problems.push(Problem::new(place, "the section [judge.model] is missing").help(
+                    "add [judge.model] with the model that judges, or set kind = \"match\" for a string match",
+                ));
             }
         }
     }
@@ -356,7 +395,7 @@ pub(super) fn warnings(config: &RunConfig, locator: &Locator) -> Vec<String> {
 const FIT_FOR_FILES: &str = "use a name of at most 100 bytes that can be a folder: letters, digits, `-`, `_`";
 
 /// Why a name cannot be that of a file or folder on every system, if it cannot.
-pub(super) fn unfit_for_files(name: &str) -> Option<&'static str> {
+pub fn unfit_for_files(name: &str) -> Option<&'static str> {
     const FORBIDDEN: [char; 9] = ['/', '\\', ':', '*', '?', '"', '<', '>', '|'];
     if name.is_empty() {
         Some("is empty")

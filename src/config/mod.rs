@@ -26,13 +26,14 @@ use std::path::Path;
 
 use serde::Deserialize as _;
 
+pub use check::unfit_for_files;
 pub use endpoint::EndpointConfig;
 pub use overrides::Override;
 pub use problem::{ConfigError, Place, Problem, Spot, nearest};
 pub use resolve::DEFAULT_SEED;
 pub use resolved::{
-    AudioConfig, BenchmarkConfig, HubWeights, LimitBy, LocalConfig, ModelConfig, ModelKind, RunConfig,
-    RunSection, Wording,
+    AudioConfig, BenchmarkConfig, HubWeights, JudgeConfig, LimitBy, LocalConfig, ModelConfig, ModelKind,
+    RunConfig, RunSection, WindowRule, Wording,
 };
 pub use schema::schema;
 pub use tree::{Locator, Step};

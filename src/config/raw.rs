@@ -15,7 +15,8 @@ mod endpoint;
 pub use endpoint::{RawEndpoint, RawFlow, RawPrice, RawTranscription};
 
 use super::endpoint::{AudioForm, Transcode};
-use super::resolved::{LimitBy, ModelKind};
+use super::resolved::{LimitBy, ModelKind, WindowRule};
+use crate::benchmark::judging::{JudgeKind, JudgeMode, OnJudgeError, RatingRead};
 use crate::types::{Profile, Window};
 
 /// The architectures of local models, each with the longest clip in seconds that it takes.
@@ -32,6 +33,8 @@ pub struct RawConfig {
     pub model: RawModel,
     /// How answers are generated.
     pub generation: Option<RawGeneration>,
+    /// Who judges the answers, for benchmarks whose figures are a judge's.
+    pub judge: Option<RawJudge>,
     /// The benchmarks to run, one `[[benchmark]]` section each.
     #[schemars(length(min = 1))]
     pub benchmark: Vec<RawBenchmark>,
@@ -212,11 +215,49 @@ pub struct RawGeneration {
     pub stop: Option<Vec<String>>,
 }
 
+/// Who judges the answers, for benchmarks whose figures are a judge's.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RawJudge {
+    /// Who judges: `model` (a model of its own, in `[judge.model]`), or `match` (no model: an answer is right that
+    /// holds a reference, once both are normalised; every table says so).
+    #[schemars(extend("default" = "model"), example = &"model")]
+    pub kind: Option<JudgeKind>,
+    /// The judge's name: its replies are kept under it, in `verdicts/NAME.jsonl`, and tables show it.
+    #[schemars(length(min = 1), extend("default" = "judge"), example = &"gemma-3-27b")]
+    pub name: Option<String>,
+    /// How often each answer is judged. The paper's number by default: 5 for `cp-bench`, 1 for `ccfqa`.
+    #[schemars(range(min = 1, max = 1000), example = 5)]
+    pub runs: Option<u64>,
+    /// How it is asked: in a `chat`, or with a finished prompt string (`raw`), for endpoints with
+    /// `completions = true` and for local models.
+    #[schemars(extend("default" = "chat"), example = &"raw")]
+    pub mode: Option<JudgeMode>,
+    /// How ratings are read: `lenient` takes the number behind the last `Rating`, `strict_audiobench` the last word.
+    #[schemars(extend("default" = "lenient"), example = &"lenient")]
+    pub rating: Option<RatingRead>,
+    /// What becomes of answers whose judging failed: `fail` (in no score, and the run is incomplete), `exclude` (in no
+    /// score) or `wrong`.
+    #[schemars(extend("default" = "fail"), example = &"fail")]
+    pub on_error: Option<OnJudgeError>,
+    /// The most tokens that prompt and reply take together: longer answers are shortened for the judge, and counted.
+    /// Tokens are estimated, one for three bytes. No limit by default.
+    #[schemars(range(min = 16, max = 100_000_000), example = 4096)]
+    pub max_context: Option<u64>,
+    /// A TOML file of prompt texts for the judge, in place of the benchmark's.
+    #[schemars(length(min = 1), example = &"../prompts/my-judge.toml")]
+    pub prompt: Option<String>,
+    /// The model that judges: the same keys as in `[model]`.
+    pub model: Option<RawModel>,
+    /// How its replies are generated: the same keys as in `[generation]`.
+    pub generation: Option<RawGeneration>,
+}
+
 /// One benchmark to run.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RawBenchmark {
-    /// The benchmark: `ccfqa`, or `manifest` for a JSONL file of your own.
+    /// The benchmark: `ccfqa`, `cp-bench`, or `manifest` for a JSONL file of your own.
     #[schemars(length(min = 1), example = &"ccfqa")]
     pub name: String,
     /// How the section is called in journals, tables and files. The benchmark's name by default; two sections
@@ -272,6 +313,10 @@ pub struct RawBenchmark {
         example = ["exact_match", "contains"]
     )]
     pub metrics: Option<Vec<String>>,
+    /// For `cp-bench`: which parts of long clips are asked about. `model` as `[model.audio]` says, `first_and_last` both
+    /// the first and the last `max_seconds`, of which the better score counts.
+    #[schemars(extend("default" = "model"), example = &"first_and_last")]
+    pub windows: Option<WindowRule>,
     /// The names that the rows of a `manifest` benchmark give their fields, where they differ from the
     /// default: `{ audio = "path" }` reads the clip's name from `path`.
     #[schemars(

@@ -6,13 +6,14 @@ use std::path::{Component, Path, PathBuf};
 use super::endpoint::{EndpointConfig, FlowConfig, PriceConfig, TranscriptionConfig, WireConfig};
 use super::hub::is_repo;
 use super::raw::{
-    ARCHITECTURES, RawAudio, RawBenchmark, RawConfig, RawDtype, RawGeneration, RawModel, RawRun,
+    ARCHITECTURES, RawAudio, RawBenchmark, RawConfig, RawDtype, RawGeneration, RawJudge, RawModel, RawRun,
 };
 use super::resolved::{
-    AudioConfig, BenchmarkConfig, HubWeights, LocalConfig, ModelConfig, ModelKind, RunConfig, RunSection,
-    Wording,
+    AudioConfig, BenchmarkConfig, HubWeights, JudgeConfig, LocalConfig, ModelConfig, ModelKind, RunConfig,
+    RunSection, Wording,
 };
 use super::tree::{Locator, Node, Step};
+use crate::benchmark::judging::JudgeKind;
 use crate::types::Generation;
 
 /// The seed when none is given: that of CCFQA's published runs.
@@ -23,12 +24,13 @@ pub(super) const DEFAULT_CONCURRENCY: usize = 16;
 
 /// Resolves a configuration that has passed the check.
 pub(super) fn resolve(path: &Path, raw: RawConfig, locator: &Locator) -> RunConfig {
-    let folders = Folders { file: path.parent().unwrap_or(Path::new("")), locator };
+    let folders = Folders { file: path.parent().unwrap_or(Path::new("")), locator, above: &[] };
     RunConfig {
         path: path.to_path_buf(),
         run: run(path, raw.run.unwrap_or_default()),
         model: model(raw.model, &folders),
         generation: generation(raw.generation.unwrap_or_default()),
+        judge: raw.judge.map(|raw| judge(raw, &Folders { above: &["judge"], ..folders })),
         benchmarks: raw
             .benchmark
             .into_iter()
@@ -113,6 +115,22 @@ fn local(raw: RawModel, architecture: String, folders: &Folders<'_>) -> LocalCon
         device: raw.device.unwrap_or_else(|| "auto".to_owned()),
         dtype: raw.dtype.unwrap_or(RawDtype::Auto).as_str().to_owned(),
         batch_size: raw.batch_size.map_or(8, size),
+    }
+}
+
+fn judge(raw: RawJudge, folders: &Folders<'_>) -> JudgeConfig {
+    let kind = raw.kind.unwrap_or_default();
+    JudgeConfig {
+        name: raw.name.unwrap_or_else(|| "judge".to_owned()),
+        kind,
+        runs: raw.runs.and_then(|runs| u32::try_from(runs).ok()),
+        mode: raw.mode.unwrap_or_default(),
+        rating: raw.rating.unwrap_or_default(),
+        on_error: raw.on_error.unwrap_or_default(),
+        max_context: raw.max_context,
+        prompt: raw.prompt.map(|text| folders.path(&text, &["prompt".into()])),
+        model: raw.model.filter(|_| kind == JudgeKind::Model).map(|raw| model(raw, folders)),
+        generation: generation(raw.generation.unwrap_or_default()),
     }
 }
 
@@ -207,6 +225,7 @@ fn benchmark(index: usize, raw: RawBenchmark, folders: &Folders<'_>) -> Benchmar
         allow_other_data: raw.allow_other_data.unwrap_or(false),
         strip_output: raw.strip_output.unwrap_or(true),
         metrics: raw.metrics.unwrap_or_default(),
+        windows: raw.windows.unwrap_or_default(),
         fields: raw.fields.unwrap_or_default(),
         system: raw.system,
     }
@@ -222,13 +241,16 @@ struct Folders<'a> {
     /// The folder of the configuration file.
     file: &'a Path,
     locator: &'a Locator,
+    /// The sections above the keys that are asked for.
+    above: &'a [&'static str],
 }
 
 impl Folders<'_> {
     /// A path that is written in the file is relative to the file, one from the command line to the current
     /// folder.
     fn path(&self, text: &str, key: &[Step]) -> PathBuf {
-        let node = key.iter().try_fold(&self.locator.root, Node::get);
+        let above: Vec<Step> = self.above.iter().map(|key| Step::from(*key)).collect();
+        let node = above.iter().chain(key).try_fold(&self.locator.root, Node::get);
         let in_file = node.is_none_or(|node| node.source == 0);
         let path = Path::new(text);
         if in_file { shorten(&self.file.join(path)) } else { path.to_path_buf() }

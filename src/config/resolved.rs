@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::endpoint::{EndpointConfig, Transcode};
+use crate::benchmark::judging::{JudgeKind, JudgeMode, OnJudgeError, RatingRead};
 use crate::types::{Generation, Profile, Window};
 
 /// A configuration, resolved: every path absolute or relative to the current folder, every default filled in.
@@ -20,6 +21,9 @@ pub struct RunConfig {
     pub model: ModelConfig,
     /// `[generation]`
     pub generation: Generation,
+    /// `[judge]`
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judge: Option<JudgeConfig>,
     /// `[[benchmark]]`, in file order; labels are unique.
     pub benchmarks: Vec<BenchmarkConfig>,
 }
@@ -36,6 +40,42 @@ pub struct RunSection {
     /// A sentence to stand under every table of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+}
+
+/// `[judge]`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JudgeConfig {
+    /// Its name: that of its files, and in tables.
+    pub name: String,
+    /// Who judges.
+    pub kind: JudgeKind,
+    /// How often each answer is judged, where the configuration says it.
+    pub runs: Option<u32>,
+    /// How it is asked.
+    pub mode: JudgeMode,
+    /// How ratings are read.
+    pub rating: RatingRead,
+    /// What becomes of answers whose judging failed.
+    pub on_error: OnJudgeError,
+    /// The most tokens that prompt and reply take together.
+    pub max_context: Option<u64>,
+    /// A file of prompt texts for it.
+    pub prompt: Option<PathBuf>,
+    /// `[judge.model]`; there for `kind = "model"`.
+    pub model: Option<ModelConfig>,
+    /// `[judge.generation]`
+    pub generation: Generation,
+}
+
+/// Which parts of long clips a benchmark asks about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WindowRule {
+    /// The one of `[model.audio]`.
+    #[default]
+    Model,
+    /// The first and the last, each by itself.
+    FirstAndLast,
 }
 
 /// Kinds of models.
@@ -220,6 +260,9 @@ pub struct BenchmarkConfig {
     pub metrics: Vec<String>,
     /// Names of the fields of a `manifest` benchmark's rows, where they differ from the default.
     pub fields: BTreeMap<String, String>,
+    /// Which parts of long clips are asked about.
+    #[serde(default)]
+    pub windows: WindowRule,
     /// The system message of a `manifest` benchmark.
     pub system: Option<String>,
 }

@@ -109,7 +109,9 @@ fn defaults_are_filled_in() {
             endpoint: None,
         },
         generation: Generation::default(),
+        judge: None,
         benchmarks: vec![BenchmarkConfig {
+            windows: WindowRule::Model,
             label: "ccfqa".to_owned(),
             name: "ccfqa".to_owned(),
             data: PathBuf::from("settings/data/test.jsonl"),
@@ -176,7 +178,42 @@ fn defaults_of_the_schema_are_those_that_are_used() {
         }
         walk(&schema(), &resolved, "", &mut seen);
     }
-    assert_eq!(seen.len(), 41, "{seen:#?}");
+    assert_eq!(seen.len(), 42, "{seen:#?}");
+}
+
+#[test]
+fn a_judge_is_resolved_like_a_model() {
+    let judge = "[judge]\n[judge.model]\nkind = 'openai'\nmodel = 'j'\nbase_url = 'http://localhost:1/v1'\n";
+    let resolved = config(&format!("{judge}{SMALL}"), &[]).judge.unwrap();
+    let schema = &schema()["properties"]["judge"]["properties"];
+    let found = serde_json::to_value(&resolved).unwrap();
+    for key in ["kind", "name", "mode", "rating", "on_error"] {
+        assert_eq!(schema[key]["default"], found[key], "{key}");
+    }
+    assert_eq!((resolved.runs, resolved.max_context, resolved.prompt), (None, None, None));
+    assert_eq!(resolved.model.unwrap().name, "j");
+    assert_eq!(resolved.generation, Generation::default());
+
+    let local = "[judge]\nprompt = 'p.toml'\n[judge.model]\nkind = 'local'\narchitecture = 'qwen2_audio'\n\
+                 weights = 'w'\n";
+    let resolved = config(&format!("{local}{SMALL}"), &[]).judge.unwrap();
+    assert_eq!(resolved.prompt, Some(PathBuf::from("settings/p.toml")));
+    assert_eq!(resolved.model.unwrap().local.unwrap().weights, PathBuf::from("settings/w"));
+
+    for (text, expect) in [
+        ("[judge]\n", "1:2: the section [judge.model] is missing"),
+        (
+            "[judge]\nkind = 'match'\n[judge.model]\nkind = 'openai'\nmodel = 'm'\n",
+            "a judge by string match has no model",
+        ),
+        ("[judge.model]\nkind = 'openai'\n", "the key `model` is missing in [judge.model]"),
+        ("[judge]\nname = 'a/b'\nkind = 'match'\n", "the judge's name `a/b`"),
+        ("[judge]\nkind = 'math'\n", "unknown kind `math`; did you mean `match`?"),
+    ] {
+        let found = problems(&format!("{text}{SMALL}"), &[]);
+        assert!(found.iter().any(|problem| problem.contains(expect)), "{expect}: {found:?}");
+    }
+    assert!(config(&format!("[judge]\nkind = 'match'\n{SMALL}"), &[]).judge.unwrap().model.is_none());
 }
 
 #[test]
@@ -555,7 +592,13 @@ fn the_reference_names_every_key() {
     let page = include_str!("../../docs/config.md");
     let mut all = Vec::new();
     keys(schema::root(), "", &mut all);
-    assert_eq!(all.len(), 73);
+    // A judge's model and generation have the keys of [model] and [generation].
+    let (twins, all): (Vec<_>, Vec<_>) = all
+        .into_iter()
+        .partition(|(path, _)| path.starts_with("judge.model.") || path.starts_with("judge.generation."));
+    let of = |section: &str| all.iter().filter(|(path, _)| path.starts_with(section)).count();
+    assert_eq!(twins.len(), of("model.") + of("generation."));
+    assert_eq!(all.len(), 82);
     for (path, schema) in &all {
         let heading = format!("\n### `{path}`\n");
         let at = page.find(&heading).unwrap_or_else(|| panic!("docs/config.md lacks the heading {heading}"));

@@ -7,6 +7,7 @@ pub mod consistency;
 pub mod edit;
 pub mod f1;
 pub mod text;
+pub mod verdict;
 
 /// A running mean: the sum in the order of addition, in f64.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -47,6 +48,28 @@ impl FromIterator<f64> for Mean {
     }
 }
 
+/// Mean and standard deviation of the values of several runs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spread {
+    /// The mean.
+    pub mean: f64,
+    /// The standard deviation of the sample: the sum of squares divided by one less than there are values. `None` of
+    /// one value.
+    pub sd: Option<f64>,
+    /// How many values there are.
+    pub n: usize,
+}
+
+impl Spread {
+    /// Of these values; `None` of nothing.
+    pub fn of(values: &[f64]) -> Option<Self> {
+        let mean = values.iter().copied().collect::<Mean>().value()?;
+        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        let sd = (values.len() > 1).then(|| (squares / (values.len() - 1) as f64).sqrt());
+        Some(Self { mean, sd, n: values.len() })
+    }
+}
+
 /// The best score of an answer over alternative references; `None` without references.
 pub fn best<S: AsRef<str>>(references: &[S], score: impl Fn(&str) -> f64) -> Option<f64> {
     references.iter().map(|reference| score(reference.as_ref())).max_by(f64::total_cmp)
@@ -60,6 +83,15 @@ mod tests {
     fn mean_of_nothing_is_nothing() {
         assert_eq!(Mean::default().value(), None);
         assert_eq!([1.0, 2.0, 6.0].into_iter().collect::<Mean>().value(), Some(3.0));
+    }
+
+    #[test]
+    fn spread_is_that_of_a_sample() {
+        let spread = Spread::of(&[50.0, 60.0, 40.0, 50.0, 40.0]).unwrap();
+        assert_eq!((spread.mean, spread.n), (48.0, 5));
+        assert!((spread.sd.unwrap() - 8.366_600_265_340_756).abs() < 1e-12);
+        assert_eq!(Spread::of(&[1.0]).unwrap().sd, None);
+        assert_eq!(Spread::of(&[]), None);
     }
 
     #[test]

@@ -20,6 +20,11 @@ pub fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(is_space).filter(|word| !word.is_empty())
 }
 
+/// A text without white space at its ends, as Python's `str.strip()` gives it.
+pub fn strip(text: &str) -> &str {
+    text.trim_matches(is_space)
+}
+
 /// CCFQA's post-processing of an answer: what follows the last `</think>`, every line feed deleted, and of
 /// that what follows the last `": "`. No trimming.
 ///

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::types::{Digest, Generation, Outcome, PreparedAudio, PreparedImage, Prompt, Usage};
 
 /// Who a model is, as far as its answers can depend on it: part of every request's key.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Default, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ModelIdentity {
     /// The name for tables.
     pub name: String,

@@ -212,6 +212,7 @@ mod tests {
             }],
             media_bytes: bytes,
             reused_from: None,
+            judge: None,
             time: String::new(),
         }
     }

@@ -18,10 +18,11 @@ use super::cost::Price;
 use super::digests::DigestSet;
 use super::journal::{Journal, JournalError};
 use super::pipeline::{self, Item};
-use super::plan::{Plan, PlanError};
+use super::plan::{PlanError, Recipe, Requests};
+use crate::benchmark::Finding;
 use crate::media::Preparer;
 use crate::model::{Answer, AudioNeed, Model, Prepared};
-use crate::types::{Digest, Outcome, Response, Usage};
+use crate::types::{Digest, JudgeRecord, Outcome, Response, Usage};
 
 /// How often those who watch hear how the model stands.
 const TICK: Duration = Duration::from_millis(500);
@@ -114,7 +115,7 @@ pub struct Summary {
 /// All that a generate stage needs.
 pub struct Stage<'a> {
     /// What is to be asked.
-    pub plan: &'a Plan,
+    pub requests: Arc<dyn Requests>,
     /// The requests that need no work, by [`Journal::is_answered`].
     pub done: DigestSet,
     /// Where responses go.
@@ -129,7 +130,12 @@ pub struct Stage<'a> {
     pub stop: watch::Receiver<Stop>,
     /// Who watches.
     pub observer: &'a mut dyn Observer,
+    /// Of a judge: reads a reply about a section's answer.
+    pub reading: Option<Reading<'a>>,
 }
+
+/// Reads a judge's reply about an answer of the section of this index.
+pub type Reading<'a> = &'a (dyn Fn(usize, &str) -> Finding + Sync);
 
 /// How many requests are made ready before the model wants them: enough that the next ones are there when it
 /// does, and no more, since media take memory.
@@ -144,12 +150,14 @@ fn ahead(model: &dyn Model) -> usize {
 
 /// Runs the stage: every request of the plan that has no answer yet goes through the model.
 pub async fn generate(stage: Stage<'_>) -> Result<Summary, GenerateError> {
-    let Stage { plan, done, journal, model, preparer, price, mut stop, observer } = stage;
+    let Stage { requests, done, journal, model, preparer, price, mut stop, observer, reading } = stage;
     let batch_size = model.batch_size().max(1);
     let concurrency = model.concurrency().max(1);
-    let (mut items, producer) = pipeline::spawn(plan, Arc::new(done), Arc::new(preparer), ahead(model));
+    let (mut items, producer) =
+        pipeline::spawn(Arc::clone(&requests), Arc::new(done), Arc::new(preparer), ahead(model));
+    let recipe = requests.recipe();
 
-    let mut desk = Desk { plan, journal, observer, summary: Summary::default(), failures: 0 };
+    let mut desk = Desk { recipe, journal, observer, reading, summary: Summary::default(), failures: 0 };
     let mut queue = Queue::default();
     let mut under_way = FuturesUnordered::new();
     let (mut more, mut watching) = (true, true);
@@ -164,7 +172,7 @@ pub async fn generate(stage: Stage<'_>) -> Result<Summary, GenerateError> {
         }
         let full = queue.batch.len() >= batch_size || (!more && !queue.batch.is_empty());
         if full && under_way.len() < concurrency {
-            under_way.push(ask(model, plan, std::mem::take(&mut queue.batch)));
+            under_way.push(ask(model, recipe, std::mem::take(&mut queue.batch)));
             continue;
         }
         tokio::select! {
@@ -219,8 +227,7 @@ pub async fn generate(stage: Stage<'_>) -> Result<Summary, GenerateError> {
     Ok(summary)
 }
 
-async fn ask(model: &dyn Model, plan: &Plan, batch: Vec<(Item, Digest)>) -> Vec<(Item, Digest, Answer)> {
-    let recipe = plan.recipe();
+async fn ask(model: &dyn Model, recipe: &Recipe, batch: Vec<(Item, Digest)>) -> Vec<(Item, Digest, Answer)> {
     let prepared = batch
         .iter()
         .map(|(item, key)| Prepared {
@@ -229,7 +236,7 @@ async fn ask(model: &dyn Model, plan: &Plan, batch: Vec<(Item, Digest)>) -> Vec<
             audio: item.media.iter().flat_map(|m| &m.clips).map(|ready| ready.audio.clone()).collect(),
             images: item.media.iter().flat_map(|m| &m.images).map(|ready| ready.image.clone()).collect(),
             generation: recipe.generation.clone(),
-            seed: recipe.seed,
+            seed: item.request.seed(recipe),
         })
         .collect();
     let answers = model.answer(prepared).await;
@@ -273,9 +280,10 @@ impl Queue {
 
 /// Where answers become responses.
 struct Desk<'a> {
-    plan: &'a Plan,
+    recipe: &'a Recipe,
     journal: &'a mut Journal,
     observer: &'a mut dyn Observer,
+    reading: Option<Reading<'a>>,
     summary: Summary,
     /// Requests that the model failed since its last answer.
     failures: u64,
@@ -284,7 +292,8 @@ struct Desk<'a> {
 impl Desk<'_> {
     /// Takes a prepared request: journals it at once where no model is needed, else queues it.
     fn take(&mut self, item: Item, queue: &mut Queue) -> Result<(), GenerateError> {
-        let key = self.plan.recipe().key(&item.request.prompt, &item.digests());
+        let about = item.request.about.as_ref();
+        let key = self.recipe.key(&item.request.prompt, &item.digests(), about);
         if let Err(failure) = &item.media {
             let answer = Answer { outcome: failure.outcome, ..Answer::failed(failure.error.clone()) };
             return self.record(&item, key, answer, None);
@@ -330,6 +339,12 @@ impl Desk<'_> {
         reused_from: Option<Digest>,
     ) -> Result<(), GenerateError> {
         let planned = &item.request.planned;
+        let judge = item.request.about.clone().map(|about| {
+            let heard = answer.outcome.is_answer() && answer.outcome != Outcome::ContentFilter;
+            let found = self.reading.filter(|_| heard).map(|read| read(item.request.section, &answer.text));
+            let (value, rule) = found.map(|found| (found.value, found.rule)).unwrap_or_default();
+            JudgeRecord { about, value, rule }
+        });
         let response = Response {
             key,
             request: planned.request,
@@ -346,6 +361,7 @@ impl Desk<'_> {
             media: item.records(),
             media_bytes: answer.media_bytes,
             reused_from,
+            judge,
             time: jiff::Timestamp::now().to_string(),
         };
         self.journal.append(&response)?;

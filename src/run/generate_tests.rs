@@ -10,7 +10,7 @@ use crate::config::BenchmarkConfig;
 use crate::dataset::Dataset;
 use crate::model::{AudioNeed, MediaLimits, ModelIdentity};
 use crate::prompt::PromptSet;
-use crate::run::plan::{Recipe, Section};
+use crate::run::plan::{Plan, Recipe, Section};
 use crate::types::{Generation, Part, Usage, Window};
 
 /// Answers each question with itself, as the script says.
@@ -139,7 +139,7 @@ fn run(
         stop_in.send(Stop::Finish).unwrap();
     }
     let stage = Stage {
-        plan,
+        requests: Arc::new(plan.clone()),
         done: DigestSet::default(),
         journal,
         model,
@@ -147,6 +147,7 @@ fn run(
         price: None,
         stop,
         observer: &mut Nobody,
+        reading: None,
     };
     runtime.block_on(generate(stage))
 }

@@ -303,6 +303,7 @@ mod tests {
             media: Vec::new(),
             media_bytes: None,
             reused_from: None,
+            judge: None,
             time: String::new(),
         }
     }

@@ -10,6 +10,7 @@ pub mod journal;
 mod journal_index;
 mod journal_io;
 mod journal_scan;
+pub mod judge;
 pub mod manifest;
 mod pipeline;
 pub mod plan;

@@ -8,7 +8,7 @@ use futures::StreamExt as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::digests::DigestSet;
-use super::plan::{Plan, PlanError, PlannedRequest, Section};
+use super::plan::{PlanError, PlannedRequest, Requests};
 use crate::dataset::{Dataset, MediaNameError};
 use crate::media::{MediaError, MediaSource, Preparer, Ready, ReadyImage};
 use crate::types::{Digest, MediaRecord, Outcome};
@@ -143,17 +143,17 @@ impl Item {
 
 /// Starts the planner and the media pool. The planner ends when the plan does, or when nobody wants more.
 pub(super) fn spawn(
-    plan: &Plan,
+    requests: Arc<dyn Requests>,
     done: Arc<DigestSet>,
     preparer: Arc<Preparer>,
     ahead: usize,
 ) -> (mpsc::Receiver<Item>, tokio::task::JoinHandle<Result<(), PlanError>>) {
     let (planned_in, planned_out) = mpsc::channel::<Roomed>(ahead);
-    let (walker, measure) = (plan.clone(), Arc::clone(&preparer));
+    let (walker, measure) = (Arc::clone(&requests), Arc::clone(&preparer));
     let producer = tokio::task::spawn_blocking(move || {
         let mut rooms = Rooms::new(MEDIA_BYTES);
         let mut begun = DigestSet::default();
-        walker.walk(|request| {
+        walker.each(&mut |request| {
             let id = request.planned.request;
             // Two planned requests with one id are one request with two golds: it is asked once.
             if done.contains(&id) || !begun.insert(id) {
@@ -163,17 +163,16 @@ pub(super) fn spawn(
             if planned_in.is_closed() {
                 return false;
             }
-            let section = walker.sections.get(request.section);
-            let room = section.map(|section| rooms.take(&request, &section.dataset, &measure));
+            let dataset = walker.dataset(request.section);
+            let room = dataset.map(|dataset| rooms.take(&request, dataset, &measure));
             planned_in.blocking_send((request, room.unwrap_or_default())).is_ok()
         })
     });
 
-    let sections = Arc::clone(&plan.sections);
     let prepared = futures::stream::unfold(planned_out, |mut planned| async {
         planned.recv().await.map(|request| (request, planned))
     })
-    .map(move |request| ready(request, Arc::clone(&sections), Arc::clone(&preparer)))
+    .map(move |request| ready(request, Arc::clone(&requests), Arc::clone(&preparer)))
     .buffered(ahead);
     let (ready_in, ready_out) = mpsc::channel(ahead);
     tokio::spawn(async move {
@@ -187,14 +186,14 @@ pub(super) fn spawn(
     (ready_out, producer)
 }
 
-async fn ready((request, room): Roomed, sections: Arc<Vec<Section>>, preparer: Arc<Preparer>) -> Item {
+async fn ready((request, room): Roomed, requests: Arc<dyn Requests>, preparer: Arc<Preparer>) -> Item {
     // What is at hand is not worth a thread.
-    if let Some(media) = prepare(&request, &sections, &preparer, false) {
+    if let Some(media) = prepare(&request, &*requests, &preparer, false) {
         return Item { request, media, _room: room };
     }
     let kept = (request.clone(), room.clone());
     let work = tokio::task::spawn_blocking(move || {
-        let media = prepare(&request, &sections, &preparer, true);
+        let media = prepare(&request, &*requests, &preparer, true);
         Item { request, media: media.unwrap_or_else(|| Ok(Media::default())), _room: room }
     });
     // A panic in a decoder is one request's failure, not the run's.
@@ -211,14 +210,14 @@ async fn ready((request, room): Roomed, sections: Arc<Vec<Section>>, preparer: A
 /// The media of a request. `None` where a file must be read for them and `read` does not allow it.
 fn prepare(
     request: &PlannedRequest,
-    sections: &[Section],
+    requests: &dyn Requests,
     preparer: &Preparer,
     read: bool,
 ) -> Option<Result<Media, Failure>> {
     let mut media = Media::default();
-    let Some(section) = sections.get(request.section) else { return Some(Ok(media)) };
+    let Some(dataset) = requests.dataset(request.section) else { return Some(Ok(media)) };
     for audio in request.prompt.audio() {
-        let source = match section.dataset.media(&audio.name) {
+        let source = match dataset.media(&audio.name) {
             Ok(source) => source,
             Err(error) => return Some(Err(unnamed(&error))),
         };
@@ -230,7 +229,7 @@ fn prepare(
         }
     }
     for image in request.prompt.images() {
-        let source = match section.dataset.media(&image.name) {
+        let source = match dataset.media(&image.name) {
             Ok(source) => source,
             Err(error) => return Some(Err(unnamed(&error))),
         };
@@ -273,8 +272,9 @@ mod tests {
             sample: String::new(),
             tags: Tags::new(),
             gold: Vec::new(),
+            judging: Tags::new(),
         };
-        PlannedRequest { section: 0, planned, prompt }
+        PlannedRequest { section: 0, planned, prompt, about: None }
     }
 
     #[tokio::test]

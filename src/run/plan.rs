@@ -18,7 +18,7 @@ use crate::config::{BenchmarkConfig, LimitBy};
 use crate::dataset::{Dataset, DatasetError, Fingerprint, RowError};
 use crate::model::ModelIdentity;
 use crate::prompt::PromptSet;
-use crate::types::{Digest, Generation, Planned, Prompt, Sample};
+use crate::types::{About, Digest, Generation, Planned, Prompt, Sample};
 
 pub use super::plan_file::{PlanFileError, PlanHashes, VERSION, plan_path, read_ids, read_plan};
 
@@ -34,6 +34,9 @@ pub enum PlanError {
     /// The run's folder.
     #[error(transparent)]
     Folder(#[from] FolderError),
+    /// What a judge is to be asked about.
+    #[error("{0}")]
+    Judge(String),
     /// Nothing to do.
     #[error("{label}: no sample to ask about: {reason}")]
     Empty {
@@ -115,10 +118,14 @@ impl Recipe {
         Digest(*hasher.finalize().as_bytes())
     }
 
-    /// The key of a request: all that can change its answer. Media count by content, not by name.
-    pub fn key(&self, prompt: &Prompt, media: &[Digest]) -> Digest {
+    /// The key of a request: all that can change its answer. Media count by content, not by name. Two runs of a
+    /// judge are two draws.
+    pub fn key(&self, prompt: &Prompt, media: &[Digest], about: Option<&About>) -> Digest {
         let mut hasher = self.hasher.clone();
         update(&mut hasher, &("key", without_names(prompt), media));
+        if let Some(about) = about {
+            update(&mut hasher, &("judge", about));
+        }
         Digest(*hasher.finalize().as_bytes())
     }
 }
@@ -131,16 +138,22 @@ fn update(hasher: &mut blake3::Hasher, value: &impl Serialize) {
     hasher.update(&json);
 }
 
+/// A prompt without what the hash of its media says already: names, and windows. A short clip is the same in
+/// each window and is asked about once.
 fn without_names(prompt: &Prompt) -> Prompt {
-    use crate::types::Part;
+    use crate::types::{AudioRef, Part, Window};
+    let blank = |audio: &mut AudioRef| {
+        audio.name.clear();
+        audio.window = Window::Whole;
+    };
     let mut prompt = prompt.clone();
     match &mut prompt {
-        Prompt::Raw { audio, .. } => audio.iter_mut().for_each(|audio| audio.name.clear()),
+        Prompt::Raw { audio, .. } => audio.iter_mut().for_each(blank),
         Prompt::Chat(messages) => {
             for part in messages.iter_mut().flat_map(|message| &mut message.parts) {
                 match part {
                     Part::Text(_) => {}
-                    Part::Audio(audio) => audio.name.clear(),
+                    Part::Audio(audio) => blank(audio),
                     Part::Image(image) => image.name.clear(),
                 }
             }
@@ -158,6 +171,41 @@ pub struct PlannedRequest {
     pub planned: Planned,
     /// What is asked.
     pub prompt: Prompt,
+    /// Of a judge's request: what it is about.
+    pub about: Option<About>,
+}
+
+impl PlannedRequest {
+    /// The seed of its draws: each run of a judge draws its own.
+    pub fn seed(&self, recipe: &Recipe) -> u64 {
+        recipe.seed.wrapping_add(self.about.as_ref().map_or(0, |about| u64::from(about.run)))
+    }
+}
+
+/// Requests that a stage works through.
+pub trait Requests: Send + Sync {
+    /// What they have in common.
+    fn recipe(&self) -> &Recipe;
+
+    /// Walks them in order. `visit` returns `false` to stop.
+    fn each(&self, visit: &mut dyn FnMut(PlannedRequest) -> bool) -> Result<(), PlanError>;
+
+    /// The data of a section, where its requests hold clips or images.
+    fn dataset(&self, section: usize) -> Option<&Dataset>;
+}
+
+impl Requests for Plan {
+    fn recipe(&self) -> &Recipe {
+        &self.recipe
+    }
+
+    fn each(&self, visit: &mut dyn FnMut(PlannedRequest) -> bool) -> Result<(), PlanError> {
+        self.walk(visit)
+    }
+
+    fn dataset(&self, section: usize) -> Option<&Dataset> {
+        self.sections.get(section).map(|section| &section.dataset)
+    }
 }
 
 impl Section {
@@ -283,11 +331,6 @@ impl Plan {
         }
     }
 
-    /// The recipe of its requests.
-    pub fn recipe(&self) -> &Recipe {
-        &self.recipe
-    }
-
     /// How the data of each section differ from the published ones; sections that take part of their data, or have no
     /// published data, have nothing to compare.
     pub fn differences(&self) -> Result<Vec<Vec<String>>, PlanError> {
@@ -330,12 +373,19 @@ impl Plan {
         let facts = section.walk(selection, |sample| match sample {
             Err(error) => visit(Err(error)),
             Ok(sample) => section.benchmark.requests(&sample).into_iter().all(|draft| {
-                let Draft { conditions, tags, gold, prompt } = draft;
+                let Draft { conditions, tags, gold, judging, prompt } = draft;
                 let request = self.recipe.request(&section.config.label, &sample.id, &prompt);
                 let benchmark = section.config.label.clone();
-                let planned =
-                    Planned { request, benchmark, conditions, sample: sample.id.clone(), tags, gold };
-                visit(Ok(PlannedRequest { section: index, planned, prompt }))
+                let planned = Planned {
+                    request,
+                    benchmark,
+                    conditions,
+                    sample: sample.id.clone(),
+                    tags,
+                    gold,
+                    judging,
+                };
+                visit(Ok(PlannedRequest { section: index, planned, prompt, about: None }))
             }),
         })?;
         Ok(facts)

@@ -10,15 +10,20 @@ use super::cost::{self, Price};
 use super::digests::DigestSet;
 use super::folder::{FolderError, write_whole};
 use super::journal::{Journal, JournalError};
+use super::judge::{self, JudgeError, JudgeFile};
 use super::manifest::{Manifest, ManifestBenchmark, ManifestError};
 use super::plan::{PlanFileError, read_plan};
-use crate::benchmark::{self, Benchmark, BuildError, RunFacts, Scorer, UsageScores};
-use crate::config::{BenchmarkConfig, RunConfig};
+use crate::benchmark::judging::OnJudgeError;
+use crate::benchmark::{
+    self, Benchmark, BuildError, JudgeFacts, JudgeKind, JudgeSetup, RunFacts, Scorer, UsageScores,
+};
+use crate::config::{BenchmarkConfig, ModelConfig, RunConfig};
 use crate::dataset::FingerprintKind;
+use crate::model::ModelIdentity;
 use crate::report::published::PublishedError;
 use crate::report::scores_file::{Scores, ScoresError};
 use crate::report::table::Table;
-use crate::types::Response;
+use crate::types::{Generation, Response};
 
 /// A run that cannot be scored or reported.
 #[derive(Debug, thiserror::Error)]
@@ -45,6 +50,23 @@ pub enum ScoreError {
         path: PathBuf,
         /// What is wrong.
         source: ScoresError,
+    },
+    /// A judge.
+    #[error(transparent)]
+    Judge(#[from] JudgeError),
+    /// A judge that has judged nothing here.
+    #[error(
+        "{}: no verdicts of a judge `{name}` are there ({}); judge first: harness judge {}", .folder.display(),
+        if .known.is_empty() { "there are none".to_owned() } else { format!("there are some of {}", .known.join(", ")) },
+        .folder.display()
+    )]
+    NoJudge {
+        /// The run's folder.
+        folder: PathBuf,
+        /// The judge.
+        name: String,
+        /// The judges that there are.
+        known: Vec<String>,
     },
     /// The published figures that are built in.
     #[error(transparent)]
@@ -80,12 +102,67 @@ fn benchmark_of(
     })
 }
 
-/// Scores a run folder and writes `scores.json`.
-pub fn score(folder: &Path) -> Result<Scores, ScoreError> {
+/// The name that asks for a judge by string match.
+pub const MATCH: &str = "match";
+
+/// The judge whose verdicts are scored.
+struct Judge {
+    file: JudgeFile,
+    verdicts: Option<Journal>,
+}
+
+/// The judge of this name. Without a name: the one of the config, or the only one that there is.
+fn judge_of(folder: &Path, manifest: &Manifest, name: Option<&str>) -> Result<Option<Judge>, ScoreError> {
+    let configured = manifest.config.judge.as_ref();
+    let by_match = |name: &str| JudgeFile {
+        version: judge::VERSION,
+        setup: JudgeSetup { name: name.to_owned(), kind: JudgeKind::Match, ..JudgeSetup::default() },
+        model: ModelIdentity::default(),
+        generation: Generation::default(),
+        seed: 0,
+        prompts: Vec::new(),
+        sessions: Vec::new(),
+    };
+    if let (None, Some(config)) = (name, configured)
+        && config.kind == JudgeKind::Match
+    {
+        return Ok(Some(Judge { file: by_match(&config.name), verdicts: None }));
+    }
+    let known = judge::judges_of(folder);
+    let chosen = match (name, configured) {
+        (Some(name), _) => Some(name.to_owned()),
+        (None, Some(config)) => known.iter().find(|known| **known == config.name).cloned(),
+        (None, None) => None,
+    };
+    let chosen = chosen.or_else(|| if let [only] = known.as_slice() { Some(only.clone()) } else { None });
+    let Some(chosen) = chosen else { return Ok(None) };
+    match JudgeFile::read(folder, &chosen)? {
+        Some(mut file) => {
+            // How replies are read may have been changed in the config since.
+            if let Some(config) = configured.filter(|config| config.name == chosen) {
+                (file.setup.rating, file.setup.on_error) = (config.rating, config.on_error);
+            }
+            let verdicts = Journal::read(&judge::verdicts_path(folder, &chosen))?;
+            Ok(Some(Judge { file, verdicts }))
+        }
+        None if chosen == MATCH => Ok(Some(Judge { file: by_match(MATCH), verdicts: None })),
+        None => Err(ScoreError::NoJudge { folder: folder.to_owned(), name: chosen, known }),
+    }
+}
+
+/// Scores a run folder and writes `scores.json`. `judge` names the judge whose verdicts count; without it those of the
+/// config's judge do, or of the only one that there is.
+pub fn score(folder: &Path, judge: Option<&str>) -> Result<Scores, ScoreError> {
     let manifest = manifest_of(folder)?;
+    let judge = judge_of(folder, &manifest, judge)?;
     let journal = Journal::read(&folder.join("responses.jsonl"))?;
     let sections = sections(folder, &manifest)?;
-    let mut scorers: Vec<Box<dyn Scorer>> = sections.iter().map(|(_, _, b)| b.scorer()).collect();
+    let setups: Vec<Option<JudgeSetup>> = sections
+        .iter()
+        .map(|(_, _, benchmark)| Some(judge.as_ref()?.file.setup.with_runs_of(benchmark.judge_runs())))
+        .collect();
+    let mut scorers: Vec<Box<dyn Scorer>> =
+        sections.iter().zip(&setups).map(|((_, _, b), setup)| b.scorer(setup.as_ref())).collect();
     let by_label: HashMap<&str, usize> =
         sections.iter().enumerate().map(|(i, (config, ..))| (config.label.as_str(), i)).collect();
     let mut watches: Vec<Watch> = sections.iter().map(|_| Watch::default()).collect();
@@ -97,8 +174,15 @@ pub fn score(folder: &Path) -> Result<Scores, ScoreError> {
             None => None,
         };
         let Some(&index) = by_label.get(planned.benchmark.as_str()) else { continue };
+        let verdicts = judge.as_ref().and_then(|judge| judge.verdicts.as_ref());
+        let calls = match (verdicts, setups.get(index), &response) {
+            (Some(verdicts), Some(Some(setup)), Some(response)) => {
+                judge::calls_about(verdicts, setup, &planned, response)?
+            }
+            _ => Vec::new(),
+        };
         if let Some(scorer) = scorers.get_mut(index) {
-            scorer.add(&planned, response.as_ref());
+            scorer.add(&planned, response.as_ref(), &calls);
         }
         // Two planned requests may be one, with two references.
         if let (Some(watch), Some(response)) = (watches.get_mut(index), &response)
@@ -112,7 +196,8 @@ pub fn score(folder: &Path) -> Result<Scores, ScoreError> {
         .iter()
         .zip(scorers)
         .zip(watches)
-        .map(|(((config, facts, benchmark), scorer), watch)| {
+        .zip(&setups)
+        .map(|((((config, facts, benchmark), scorer), watch), setup)| {
             let taken = facts.samples;
             let run = RunFacts {
                 model: &manifest.model,
@@ -121,8 +206,25 @@ pub fn score(folder: &Path) -> Result<Scores, ScoreError> {
                 samples: taken,
                 subset: (taken != facts.dataset.samples).then_some((taken, facts.dataset.samples)),
                 data_differs: &facts.dataset.differs,
+                judge: judge.as_ref().zip(setup.as_ref()).map(|(judge, setup)| JudgeFacts {
+                    setup,
+                    model: &judge.file.model.name,
+                    generation: &judge.file.generation,
+                }),
             };
             let mut scores = scorer.finish();
+            if let (Some(judged), Some(setup), Some(judge)) = (&mut scores.judge, setup, &judge) {
+                judged.judge.clone_from(&setup.name);
+                judged.model.clone_from(&judge.file.model.name);
+                judged.runs = setup.runs;
+                judged.required = setup.on_error == OnJudgeError::Fail;
+                // With the prompt texts that the judge was asked with.
+                let texts = judge.file.prompts.iter().find(|(label, _)| *label == config.label);
+                let window = manifest.config.model.audio.window;
+                let asked = texts.and_then(|(_, texts)| benchmark::build(config, texts.clone(), window).ok());
+                let asked = asked.as_ref().and_then(|benchmark| benchmark.judging(setup).ok().flatten());
+                judged.prompts = asked.map(|judging| judging.prompts()).unwrap_or_default();
+            }
             scores.label.clone_from(&config.label);
             scores.benchmark.clone_from(&config.name);
             scores.profile = config.profile;
@@ -159,7 +261,12 @@ impl Watch {
 
 /// The prices of a run, where they are configured.
 pub fn price_of(config: &RunConfig) -> Option<Price> {
-    let price = &config.model.endpoint.as_ref()?.price;
+    price_of_model(&config.model)
+}
+
+/// The prices of a model, where they are configured.
+pub fn price_of_model(model: &ModelConfig) -> Option<Price> {
+    let price = &model.endpoint.as_ref()?.price;
     let given = price.input_per_million > 0.0 || price.output_per_million > 0.0;
     given.then_some(Price {
         input_per_million: price.input_per_million,

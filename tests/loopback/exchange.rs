@@ -265,6 +265,7 @@ fn answer(
     let fault = draw(&options.faults, options.fail_first, options.seed, key, attempt);
     let text = match options.answers.len() as u64 {
         0 => sum.answer(),
+        choices if options.seeded => options.answers[(key % choices) as usize].clone(),
         choices => options.answers[(sum.hash() % choices) as usize].clone(),
     };
     let mut answer = compose(shared, dialect, &content, &model, key, &text, sum, fault);

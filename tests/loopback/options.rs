@@ -10,6 +10,7 @@ use super::content::{Form, Kind};
 use super::fault::{Latency, Rate, duration};
 
 /// How the server behaves; `Options::default()` answers everything at once.
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 #[derive(Clone, Debug, Parser)]
 pub(crate) struct Options {
     /// The loopback address to listen on.
@@ -66,6 +67,9 @@ pub(crate) struct Options {
     /// Answer one of these, chosen by the request's content, in place of its hashes.
     #[arg(long, value_delimiter = ',')]
     pub(crate) answers: Vec<String>,
+    /// Let the seed choose among the answers too, as it does for a model that draws.
+    #[arg(long)]
+    pub(crate) seeded: bool,
     /// Ignore all media, as a server does whose template has no place for them: they count in neither answer nor usage.
     #[arg(long)]
     pub(crate) deaf: bool,

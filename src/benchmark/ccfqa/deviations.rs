@@ -1,9 +1,12 @@
 //! How a run departs from the paper's protocol.
 
+use super::judging::{PAPER_JUDGE, PAPER_JUDGE_TOKENS};
 use super::{
-    Ccfqa, LANGUAGES, Modality, NAME, SPEECH_FULL, SPEECH_SYSTEM, SPEECH_USER, TEXT_SYSTEM, TEXT_USER,
+    Ccfqa, JUDGE, JUDGE_RAW, LANGUAGES, Modality, NAME, SPEECH_FULL, SPEECH_SYSTEM, SPEECH_USER, TEXT_SYSTEM,
+    TEXT_USER,
 };
 use crate::benchmark::RunFacts;
+use crate::benchmark::judging::{JudgeKind, JudgeMode};
 use crate::prompt::official::Pins;
 use crate::types::{Generation, Window};
 
@@ -38,9 +41,50 @@ impl Ccfqa {
                 "answers are scored without the official post-processing (`strip_output` is off)".to_owned(),
             );
         }
-        found.push(
-            "no LLM judge: accuracy and consistency, the paper's other figures, are not computed".to_owned(),
-        );
+        found.extend(self.judge_departures(facts));
+        found
+    }
+
+    fn judge_departures(&self, facts: &RunFacts<'_>) -> Vec<String> {
+        let Some(judge) = &facts.judge else {
+            return vec![
+                "no LLM judge: accuracy and consistency, the paper's other figures, are not computed"
+                    .to_owned(),
+            ];
+        };
+        if judge.setup.kind == JudgeKind::Match {
+            return vec![
+                "no LLM judge: string match (an answer that holds the gold, both normalised, is right)"
+                    .to_owned(),
+            ];
+        }
+        let mut found = Vec::new();
+        if !judge.model.to_lowercase().contains(PAPER_JUDGE) {
+            found.push(format!("judged by {}; the paper's judge is google/{PAPER_JUDGE}", judge.model));
+        }
+        let name = match judge.setup.mode {
+            JudgeMode::Raw => JUDGE_RAW.name,
+            JudgeMode::Chat => JUDGE.name,
+        };
+        if !self.words_are_official(&[name]) {
+            found.push(format!(
+                "the judge is asked in other words than the paper's ({})",
+                self.origins(&[name])
+            ));
+        } else if judge.setup.mode == JudgeMode::Chat {
+            found.push("the judge is asked in a chat; the paper's script sends a finished string".to_owned());
+        }
+        let generation = judge.generation;
+        if !is_greedy(generation) || generation.max_new_tokens != PAPER_JUDGE_TOKENS {
+            found.push(format!(
+                "the judge answers at temperature {} in at most {} tokens; in the paper greedily in at most \
+                 {PAPER_JUDGE_TOKENS}",
+                generation.temperature, generation.max_new_tokens
+            ));
+        }
+        if judge.setup.runs != 1 {
+            found.push(format!("{} judging runs, the paper has 1", judge.setup.runs));
+        }
         found
     }
 

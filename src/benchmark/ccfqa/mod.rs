@@ -6,12 +6,13 @@
 //! consistency) are not: they wait for a judging stage.
 
 mod deviations;
+mod judging;
 mod row;
 mod score;
 mod tables;
 
 use super::build::{BuildError, Entry, PromptText, check_prompts};
-use super::{Benchmark, BenchmarkScores, DataCheck, Draft, RunFacts, Scorer, sources};
+use super::{Benchmark, BenchmarkScores, DataCheck, Draft, JudgeSetup, Judging, RunFacts, Scorer, sources};
 use crate::config::BenchmarkConfig;
 use crate::prompt::{PromptInfo, PromptSet, fill, places};
 use crate::report::published::Published;
@@ -164,7 +165,7 @@ pub(super) fn entry() -> Entry {
         paper: "CCFQA, arXiv 2508.07295",
         conditions: Condition::ALL.into_iter().map(|c| (c.name(), c.about())).collect(),
         default_conditions: Condition::DEFAULT.map(Condition::name).to_vec(),
-        metrics: vec![score::F1_CHAR_SET, score::F1_TOKEN_SET, score::EXACT],
+        metrics: vec![score::F1_CHAR_SET, score::F1_TOKEN_SET, score::EXACT, score::LLM_ACCURACY],
         wording: include_str!("../../../prompts/ccfqa/harness.toml"),
         published: include_str!("../../../results/published/ccfqa.toml"),
         data: "questions: jsonl/test.jsonl of https://github.com/yxduir/ccfqa; recordings: the archive of the \
@@ -326,7 +327,10 @@ impl Benchmark for Ccfqa {
                         tag("source", row.source),
                         tag("label", row.label),
                     ]);
-                    drafts.push(Draft { conditions, tags, gold: vec![(*gold).to_owned()], prompt });
+                    let question = asked.question.as_ref().ok();
+                    let judging = question.map(|text| (score::QUESTION.to_owned(), (*text).to_owned()));
+                    let (gold, judging) = (vec![(*gold).to_owned()], judging.into_iter().collect());
+                    drafts.push(Draft { conditions, tags, gold, judging, prompt });
                 }
             }
         }
@@ -344,12 +348,17 @@ impl Benchmark for Ccfqa {
         self.departures(facts)
     }
 
-    fn scorer(&self) -> Box<dyn Scorer> {
+    fn judging(&self, setup: &JudgeSetup) -> Result<Option<Box<dyn Judging + '_>>, BuildError> {
+        Ok(Some(Box::new(self.judge(setup)?)))
+    }
+
+    fn scorer(&self, judge: Option<&JudgeSetup>) -> Box<dyn Scorer> {
         Box::new(score::CcfqaScorer::new(
             &self.languages,
             self.conditions.clone(),
             self.profile,
             self.strip_output,
+            judge,
         ))
     }
 

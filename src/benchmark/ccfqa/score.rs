@@ -12,9 +12,12 @@
 use std::collections::BTreeMap;
 
 use super::{Condition, LANGUAGES, Language, Modality, NAME};
+use crate::benchmark::judging::{JudgeCall, JudgeKind, JudgeScores, JudgeSetup, OnJudgeError};
 use crate::benchmark::watch::SameAnswer;
 use crate::benchmark::{BenchmarkScores, ConditionCounts, MetricValue, Scorer};
-use crate::metric::text::{ccfqa_answer, exact_match, py_round, thinks_to_the_end};
+use crate::metric::consistency::consistency;
+use crate::metric::text::{ccfqa_answer, contains_norm, exact_match, py_round, thinks_to_the_end};
+use crate::metric::verdict::{YesNo, yes_no};
 use crate::metric::{Mean, best, f1};
 use crate::types::{Planned, Profile, Response, Tags};
 
@@ -31,9 +34,56 @@ pub(super) const F1_TOKEN_SET_OFF_DIAGONAL: &str = "f1_token_set_off_diagonal";
 /// The share of answers that are the gold, code point for code point.
 pub(super) const EXACT: &str = "exact";
 
+/// What the judge is told beside answer and reference: the written question, in its own language.
+pub(super) const QUESTION: &str = "src_q";
+/// The share of answers that the judge calls right.
+pub(super) const LLM_ACCURACY: &str = "llm_accuracy";
+/// The same where the judge is no model but a string match.
+pub(super) const MATCH_ACCURACY: &str = "match_accuracy";
+/// How much of the better condition's accuracy the other one keeps. Its condition names both: `qa/xqa`.
+pub(super) const CONSISTENCY: &str = "consistency";
+
+/// The conditions that are compared: across languages, then across modalities.
+pub(super) const COMPARED: [(Condition, Condition); 4] = [
+    (Condition::Qa, Condition::Xqa),
+    (Condition::Sqa, Condition::Xsqa),
+    (Condition::Qa, Condition::Sqa),
+    (Condition::Xqa, Condition::Xsqa),
+];
+
+/// The paper's groups of clips by length in seconds: above the first, up to the second.
+pub(super) const SECONDS: [(&str, f64, f64); 3] =
+    [("0-5", 0.0, 5.0), ("5-10", 5.0, 10.0), ("10-30", 10.0, 30.0)];
+
+/// What a judge said of answers, added up.
+#[derive(Clone, Copy, Debug, Default)]
+struct Verdicts {
+    yes: u64,
+    no: u64,
+    other: u64,
+}
+
+impl Verdicts {
+    fn merge(&mut self, other: &Self) {
+        self.yes += other.yes;
+        self.no += other.no;
+        self.other += other.other;
+    }
+
+    fn n(&self) -> u64 {
+        self.yes + self.no + self.other
+    }
+
+    /// The share of yes, in percent; nothing where nothing was judged.
+    fn share(&self) -> Option<f64> {
+        (self.n() > 0).then(|| self.yes as f64 / self.n() as f64 * 100.0)
+    }
+}
+
 /// Scores of answers, added up.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cell {
+    verdicts: Verdicts,
     official: Mean,
     recipe: Mean,
     exact: Mean,
@@ -41,12 +91,14 @@ struct Cell {
 
 impl Cell {
     fn add(&mut self, value: Value) {
+        self.verdicts.merge(&value.verdicts);
         self.official.add(value.official);
         self.recipe.add(value.recipe);
         self.exact.add(value.exact);
     }
 
     fn merge(mut self, other: &Self) -> Self {
+        self.verdicts.merge(&other.verdicts);
         self.official.merge(&other.official);
         self.recipe.merge(&other.recipe);
         self.exact.merge(&other.exact);
@@ -57,6 +109,11 @@ impl Cell {
     fn pair(&self) -> Option<f64> {
         self.official.value().map(|value| py_round(value, 1))
     }
+
+    /// The official accuracy of a pair.
+    fn pair_accuracy(&self) -> Option<f64> {
+        self.verdicts.share().map(|value| py_round(value, 1))
+    }
 }
 
 /// The scores of one answer, in percent.
@@ -65,6 +122,7 @@ struct Value {
     official: f64,
     recipe: f64,
     exact: f64,
+    verdicts: Verdicts,
 }
 
 /// The official average of figures that are rounded themselves: those that are missing are skipped.
@@ -110,6 +168,8 @@ struct Tally {
     changed: u64,
     emptied: u64,
     unfinished: u64,
+    /// By length of the clip.
+    seconds: [Cell; 3],
 }
 
 /// Scores of one section.
@@ -117,6 +177,8 @@ struct Tally {
 pub(super) struct CcfqaScorer {
     profile: Profile,
     strip_output: bool,
+    judge: Option<JudgeSetup>,
+    judged: JudgeScores,
     text: Grid,
     speech: Grid,
     tallies: Vec<Tally>,
@@ -129,6 +191,7 @@ impl CcfqaScorer {
         conditions: Vec<Condition>,
         profile: Profile,
         strip_output: bool,
+        judge: Option<&JudgeSetup>,
     ) -> Self {
         let tally = |condition: Condition| Tally {
             condition,
@@ -138,15 +201,45 @@ impl CcfqaScorer {
             changed: 0,
             emptied: 0,
             unfinished: 0,
+            seconds: [Cell::default(); 3],
         };
         Self {
             profile,
             strip_output,
+            judge: judge.cloned(),
+            judged: JudgeScores::default(),
             text: Grid::new(languages),
             speech: Grid::new(languages),
             tallies: conditions.into_iter().map(tally).collect(),
             unplaced: 0,
         }
+    }
+
+    /// What the judge says of an answer.
+    fn verdicts(&mut self, answer: &str, gold: &[String], calls: &[JudgeCall]) -> Verdicts {
+        let mut verdicts = Verdicts::default();
+        let Some(judge) = &self.judge else { return verdicts };
+        if judge.kind == JudgeKind::Match {
+            let right = contains_norm(answer, gold);
+            return Verdicts { yes: u64::from(right), no: u64::from(!right), other: 0 };
+        }
+        self.judged.count(judge.runs, calls);
+        for run in 0..judge.runs {
+            match (calls.iter().find(|call| call.run == run).and_then(JudgeCall::heard), judge.on_error) {
+                (Some(reply), _) => {
+                    let verdict = yes_no(reply);
+                    self.judged.rule(verdict.rule(), verdict != YesNo::Other);
+                    match verdict {
+                        YesNo::Yes => verdicts.yes += 1,
+                        YesNo::No => verdicts.no += 1,
+                        YesNo::Other => verdicts.other += 1,
+                    }
+                }
+                (None, OnJudgeError::Wrong) => verdicts.no += 1,
+                (None, OnJudgeError::Fail | OnJudgeError::Exclude) => {}
+            }
+        }
+        verdicts
     }
 
     fn warnings(&self) -> Vec<String> {
@@ -171,7 +264,7 @@ impl CcfqaScorer {
 }
 
 impl Scorer for CcfqaScorer {
-    fn add(&mut self, planned: &Planned, response: Option<&Response>) {
+    fn add(&mut self, planned: &Planned, response: Option<&Response>, calls: &[JudgeCall]) {
         let serves = |tally: &&mut Tally| planned.conditions.iter().any(|c| c == tally.condition.name());
         for tally in self.tallies.iter_mut().filter(serves) {
             tally.counts.count(response.map(|response| response.outcome));
@@ -180,25 +273,30 @@ impl Scorer for CcfqaScorer {
         let Some(condition) = planned.conditions.iter().find_map(|name| Condition::parse(name)) else {
             return;
         };
-        let grid = match condition.modality() {
-            Modality::Text => &mut self.text,
-            Modality::Speech => &mut self.speech,
-        };
         let answer = if self.strip_output { ccfqa_answer(&response.text) } else { response.text.clone() };
         let tag = |key: &str| planned.tags.get(key).map(String::as_str).unwrap_or_default();
         let (src, tgt) = (tag("src"), tag("tgt"));
         let official = best(&planned.gold, |gold| f1::char_set(gold, &answer));
         let recipe = best(&planned.gold, |gold| f1::token_set(gold, &answer) * 100.0);
+        let verdicts = self.verdicts(&answer, &planned.gold, calls);
+        let grid = match condition.modality() {
+            Modality::Text => &mut self.text,
+            Modality::Speech => &mut self.speech,
+        };
         let (Some(official), Some(recipe), Some(cell)) = (official, recipe, grid.at(src, tgt)) else {
             self.unplaced += 1;
             return;
         };
         let exact = if exact_match(&answer, &planned.gold) { 100.0 } else { 0.0 };
-        let value = Value { official, recipe, exact };
+        let value = Value { official, recipe, exact, verdicts };
+        let bucket = bucket(response);
         cell.add(value);
         grid.same.add(&response.text, &planned.sample, &planned.gold);
         for tally in self.tallies.iter_mut().filter(serves) {
             tally.all.add(value);
+            if let Some(cell) = bucket.and_then(|at| tally.seconds.get_mut(at)) {
+                cell.add(value);
+            }
             if src != tgt {
                 tally.cross.add(value);
             }
@@ -210,13 +308,21 @@ impl Scorer for CcfqaScorer {
 
     fn finish(self: Box<Self>) -> BenchmarkScores {
         let mut metrics = Vec::new();
+        let accuracy = self.judge.as_ref().map(|judge| match judge.kind {
+            JudgeKind::Model => LLM_ACCURACY,
+            JudgeKind::Match => MATCH_ACCURACY,
+        });
         for tally in &self.tallies {
             let grid = match tally.condition.modality() {
                 Modality::Text => &self.text,
                 Modality::Speech => &self.speech,
             };
-            metrics.extend(figures(tally, grid));
+            metrics.extend(figures(tally, grid, accuracy));
         }
+        if let Some(metric) = accuracy {
+            metrics.extend(consistencies(&metrics, metric, &self.tallies));
+        }
+        let model = self.judge.as_ref().is_some_and(|judge| judge.kind == JudgeKind::Model);
         BenchmarkScores {
             label: NAME.to_owned(),
             benchmark: NAME.to_owned(),
@@ -224,6 +330,7 @@ impl Scorer for CcfqaScorer {
             warnings: self.warnings(),
             conditions: self.tallies.into_iter().map(|tally| tally.counts).collect(),
             metrics,
+            judge: model.then_some(self.judged),
             ..BenchmarkScores::default()
         }
     }
@@ -232,6 +339,8 @@ impl Scorer for CcfqaScorer {
 /// Puts figures of one condition in the form of `scores.json`.
 struct Sheet {
     condition: &'static str,
+    /// The name of the judge's figure, where there is a judge.
+    accuracy: Option<&'static str>,
     metrics: Vec<MetricValue>,
 }
 
@@ -255,22 +364,38 @@ impl Sheet {
         });
     }
 
-    /// The three figures of a group: the official one is given, the others are plain means.
-    fn group(&mut self, group: &[(&str, &str)], official: Option<f64>, cell: &Cell) {
+    /// The figures of a group: the official ones are given, F1 and accuracy; the others are plain means.
+    fn group(&mut self, group: &[(&str, &str)], official: [Option<f64>; 2], cell: &Cell) {
+        let [official, judged] = official;
         let n = cell.official.n();
         self.push(F1_CHAR_SET, Some(Profile::Official), group, official, n);
         self.push(F1_TOKEN_SET, Some(Profile::Recipe), group, cell.recipe.value(), n);
         self.push(EXACT, None, group, cell.exact.value(), n);
+        if let Some(accuracy) = self.accuracy {
+            let n = cell.verdicts.n();
+            self.push(accuracy, Some(Profile::Official), group, judged, n);
+            if let Some(figure) = self.metrics.last_mut() {
+                let Verdicts { yes, no, other } = cell.verdicts;
+                let counts = [("yes", yes), ("no", no), ("other", other)];
+                figure.counts = counts.map(|(name, count)| (name.to_owned(), count)).into();
+            }
+            let micro = format!("{accuracy}_micro");
+            self.push(&micro, Some(Profile::Recipe), group, cell.verdicts.share(), n);
+        }
     }
 }
 
 /// All figures of a condition: as a whole, by source, by answer language, by pair.
-fn figures(tally: &Tally, grid: &Grid) -> Vec<MetricValue> {
-    let mut sheet = Sheet { condition: tally.condition.name(), metrics: Vec::new() };
+fn figures(tally: &Tally, grid: &Grid, accuracy: Option<&'static str>) -> Vec<MetricValue> {
+    let mut sheet = Sheet { condition: tally.condition.name(), accuracy, metrics: Vec::new() };
     let crosses = tally.condition.crosses();
     let pairs: Vec<_> = grid.pairs().filter(|(src, tgt, _)| crosses || src == tgt).collect();
     let average = |of: &dyn Fn(&Language, &Language) -> bool| {
-        macro_average(pairs.iter().filter(|(src, tgt, _)| of(src, tgt)).map(|(_, _, cell)| cell.pair()))
+        let cells = || pairs.iter().filter(|(src, tgt, _)| of(src, tgt)).map(|(_, _, cell)| cell);
+        [
+            macro_average(cells().map(|cell| cell.pair())),
+            macro_average(cells().map(|cell| cell.pair_accuracy())),
+        ]
     };
     sheet.group(&[], average(&|_, _| true), &tally.all);
     if let Some(overall) = sheet.metrics.first_mut() {
@@ -283,11 +408,20 @@ fn figures(tally: &Tally, grid: &Grid) -> Vec<MetricValue> {
         ]);
     }
     if crosses {
-        let rows = LANGUAGES.iter().map(|language| average(&|src, _| src == language));
+        let rows: Vec<_> = LANGUAGES.iter().map(|language| average(&|src, _| src == language)).collect();
         let n = tally.all.official.n();
-        sheet.push(F1_CHAR_SET_ROW_MEAN, Some(Profile::Official), &[], macro_average(rows), n);
+        let [f1, judged] =
+            [0, 1].map(|at| macro_average(rows.iter().map(|row| row.get(at).copied().flatten())));
+        sheet.push(F1_CHAR_SET_ROW_MEAN, Some(Profile::Official), &[], f1, n);
+        if let Some(accuracy) = accuracy {
+            let n = tally.all.verdicts.n();
+            sheet.push(&format!("{accuracy}_row_mean"), Some(Profile::Official), &[], judged, n);
+            let [_, cross] = average(&|src, tgt| src != tgt);
+            let n = tally.cross.verdicts.n();
+            sheet.push(&format!("{accuracy}_off_diagonal"), Some(Profile::Official), &[], cross, n);
+        }
         let n = tally.cross.official.n();
-        let cross = average(&|src, tgt| src != tgt);
+        let [cross, _] = average(&|src, tgt| src != tgt);
         sheet.push(F1_CHAR_SET_OFF_DIAGONAL, Some(Profile::Official), &[], cross, n);
         let cross = tally.cross.recipe.value();
         sheet.push(F1_TOKEN_SET_OFF_DIAGONAL, Some(Profile::Recipe), &[], cross, n);
@@ -301,7 +435,44 @@ fn figures(tally: &Tally, grid: &Grid) -> Vec<MetricValue> {
         }
     }
     for (src, tgt, cell) in &pairs {
-        sheet.group(&[("src", src.code), ("tgt", tgt.code)], cell.pair(), cell);
+        let official = [cell.pair(), cell.pair_accuracy()];
+        sheet.group(&[("src", src.code), ("tgt", tgt.code)], official, cell);
+    }
+    // By the length of the clip: plain means, since no formula is published.
+    for ((name, ..), cell) in SECONDS.iter().zip(&tally.seconds) {
+        if cell.official.n() > 0 {
+            sheet.group(&[("seconds", name)], [cell.official.value(), cell.verdicts.share()], cell);
+        }
     }
     sheet.metrics
+}
+
+/// The group of an answer by the length of its clip, where that is known.
+fn bucket(response: &Response) -> Option<usize> {
+    let source = &response.media.first()?.audio.as_ref()?.source;
+    let seconds = source.frames as f64 / f64::from(source.rate);
+    SECONDS.iter().position(|(_, above, to)| seconds > *above && seconds <= *to)
+}
+
+/// Ratios of the accuracies of two conditions.
+fn consistencies(metrics: &[MetricValue], accuracy: &str, tallies: &[Tally]) -> Vec<MetricValue> {
+    let of = |condition: Condition| {
+        let tally = tallies.iter().find(|tally| tally.condition == condition)?;
+        let name = condition.name();
+        let of = |m: &&MetricValue| m.metric == accuracy && m.condition == name && m.group.is_empty();
+        Some((metrics.iter().find(of)?.value?, tally.all.verdicts.n()))
+    };
+    let ratio = |(one, other): (Condition, Condition)| {
+        let ((a, n), (b, m)) = (of(one)?, of(other)?);
+        Some(MetricValue {
+            metric: CONSISTENCY.to_owned(),
+            profile: None,
+            condition: format!("{}/{}", one.name(), other.name()),
+            group: Tags::new(),
+            value: consistency(a, b),
+            n: n.min(m),
+            counts: BTreeMap::new(),
+        })
+    };
+    COMPARED.into_iter().filter_map(ratio).collect()
 }

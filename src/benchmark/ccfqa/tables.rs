@@ -1,8 +1,8 @@
 //! The tables: figures by condition, figures by pair of languages, and the paper's models beside this run.
 
 use super::score::{
-    EXACT, F1_CHAR_SET, F1_CHAR_SET_OFF_DIAGONAL, F1_CHAR_SET_ROW_MEAN, F1_TOKEN_SET,
-    F1_TOKEN_SET_OFF_DIAGONAL,
+    COMPARED, CONSISTENCY, EXACT, F1_CHAR_SET, F1_CHAR_SET_OFF_DIAGONAL, F1_CHAR_SET_ROW_MEAN, F1_TOKEN_SET,
+    F1_TOKEN_SET_OFF_DIAGONAL, LLM_ACCURACY, MATCH_ACCURACY, SECONDS,
 };
 use super::{Ccfqa, Condition, Language, NAME};
 use crate::benchmark::{BenchmarkScores, MetricValue, notes};
@@ -11,7 +11,41 @@ use crate::report::table::{Cell, Table};
 use crate::types::Profile;
 
 /// The metrics of the main table, each with what it is.
-const METRICS: [(&str, Option<Profile>, &str); 6] = [
+const METRICS: [(&str, Option<Profile>, &str); 14] = [
+    (
+        LLM_ACCURACY,
+        Some(Profile::Official),
+        "share of answers that the judge calls right, rounded by pair of languages and as the mean of these pairs; a \
+         reply that is neither yes nor no counts as wrong",
+    ),
+    (
+        "llm_accuracy_row_mean",
+        Some(Profile::Official),
+        "llm_accuracy as the mean of the rounded averages by language of the question",
+    ),
+    ("llm_accuracy_off_diagonal", Some(Profile::Official), "llm_accuracy without the same-language pairs"),
+    (
+        "llm_accuracy_micro",
+        Some(Profile::Recipe),
+        "share of answers that the judge calls right, of all answers",
+    ),
+    (
+        MATCH_ACCURACY,
+        Some(Profile::Official),
+        "no LLM judge: string match: share of answers that hold the gold, both normalised (NFKC, lower-cased, without \
+         punctuation), rounded by pair of languages and as the mean of these pairs",
+    ),
+    (
+        "match_accuracy_row_mean",
+        Some(Profile::Official),
+        "match_accuracy as the mean of the rounded row averages",
+    ),
+    (
+        "match_accuracy_off_diagonal",
+        Some(Profile::Official),
+        "match_accuracy without the same-language pairs",
+    ),
+    ("match_accuracy_micro", Some(Profile::Recipe), "no LLM judge: string match, of all answers"),
     (
         F1_CHAR_SET,
         Some(Profile::Official),
@@ -50,13 +84,19 @@ impl Tables<'_> {
         let mut tables = vec![self.main()];
         for &condition in &self.benchmark.conditions {
             if condition.crosses() {
-                tables.push(self.grid(condition));
-                tables.extend(self.grid_of_differences(condition));
+                for (metric, profile) in self.grids() {
+                    tables.push(self.grid(condition, metric, profile));
+                    tables.extend(self.grid_of_differences(condition, metric));
+                }
             } else {
                 tables.push(self.diagonal(condition));
             }
         }
-        tables.extend(self.models());
+        tables.extend(self.durations());
+        tables.extend(self.consistency());
+        for (metric, _) in self.grids() {
+            tables.extend(self.models(metric));
+        }
         tables
     }
 
@@ -86,6 +126,103 @@ impl Tables<'_> {
             Profile::Official => (F1_CHAR_SET, Profile::Official),
             Profile::Recipe => (F1_TOKEN_SET, Profile::Recipe),
         }
+    }
+
+    /// The name of the judge's figure, where there is a judge.
+    fn accuracy(&self) -> Option<&'static str> {
+        let shown = |metric: &&str| self.scores.metrics.iter().any(|value| value.metric == *metric);
+        [LLM_ACCURACY, MATCH_ACCURACY].into_iter().find(shown)
+    }
+
+    /// The figures that have grids: the headline, and the judge's.
+    fn grids(&self) -> Vec<(&'static str, Profile)> {
+        std::iter::once(self.headline())
+            .chain(self.accuracy().map(|accuracy| (accuracy, Profile::Official)))
+            .collect()
+    }
+
+    /// The stem of a table of a figure: that of the headline has none of its own.
+    fn stem_of(&self, stem: &str, metric: &str) -> String {
+        if metric == self.headline().0 { stem.to_owned() } else { format!("{stem}-accuracy") }
+    }
+
+    /// Figures by the length of the clip.
+    fn durations(&self) -> Option<Table> {
+        let accuracy = self.accuracy();
+        let metrics: Vec<&str> = accuracy.into_iter().chain([F1_CHAR_SET]).collect();
+        let mut columns = vec!["condition", "seconds"];
+        columns.extend(&metrics);
+        columns.push("n");
+        let compare = self.compare_to.is_some() && accuracy == Some(LLM_ACCURACY);
+        if compare {
+            columns.extend(["published", "difference", "status"]);
+        }
+        let (mut rows, mut used) = (Vec::new(), Vec::new());
+        for &condition in &self.benchmark.conditions {
+            for (seconds, ..) in SECONDS {
+                let group = [("seconds", seconds)];
+                let Some(n) = self.find(condition, F1_CHAR_SET, &group).map(|found| found.n) else {
+                    continue;
+                };
+                let value = |metric| self.find(condition, metric, &group).and_then(|found| found.value);
+                let mut row = vec![Cell::text(condition.name()), Cell::text(seconds)];
+                row.extend(metrics.iter().map(|metric| Cell::number(value(metric), 1)));
+                row.push(Cell::Count(n));
+                if compare {
+                    let figure = self.figure(condition, LLM_ACCURACY, &group);
+                    row.extend(beside(value(LLM_ACCURACY), figure));
+                    used.extend(figure);
+                }
+                rows.push(row);
+            }
+        }
+        if rows.is_empty() {
+            return None;
+        }
+        let mut notes = vec![
+            "seconds: length of the clip, above the first number and up to the second; plain means of answers, since \
+             no formula is published"
+                .to_owned(),
+        ];
+        notes.extend(self.comparison_notes(&used));
+        let title = format!("CCFQA {}: by length of the question", self.conditions());
+        Some(self.table("seconds", title, columns, rows, notes))
+    }
+
+    /// How much of the better condition's accuracy the other one keeps.
+    fn consistency(&self) -> Option<Table> {
+        let accuracy = self.accuracy()?;
+        let mut columns = vec!["conditions", "across", "consistency", "n"];
+        if self.compare_to.is_some() {
+            columns.extend(["published", "difference", "status"]);
+        }
+        let (mut rows, mut used) = (Vec::new(), Vec::new());
+        for (at, (one, other)) in COMPARED.into_iter().enumerate() {
+            let condition = format!("{}/{}", one.name(), other.name());
+            let Some(found) = self.scores.find(CONSISTENCY, &condition, &[]) else { continue };
+            let across = if at < 2 { "languages" } else { "modalities" };
+            let mut row = vec![
+                Cell::text(condition.clone()),
+                Cell::text(across),
+                Cell::number(found.value, 1),
+                Cell::Count(found.n),
+            ];
+            if let Some(model) = self.compare_to {
+                let figure = self.published.find(model, &condition, CONSISTENCY, &[]);
+                row.extend(beside(found.value, figure));
+                used.extend(figure);
+            }
+            rows.push(row);
+        }
+        if rows.is_empty() {
+            return None;
+        }
+        let mut notes = vec![format!(
+            "consistency: 100 * min / max of the two conditions' {accuracy}: a ratio of averages, not an agreement of \
+             answers; the formula is derived from the published figures"
+        )];
+        notes.extend(self.comparison_notes(&used));
+        Some(self.table("consistency", "CCFQA: consistency".to_owned(), columns, rows, notes))
     }
 
     /// One row for each condition and metric, the headline profile first.
@@ -131,8 +268,7 @@ impl Tables<'_> {
     }
 
     /// Source languages down, answer languages across, averages at the edges.
-    fn grid(&self, condition: Condition) -> Table {
-        let (metric, profile) = self.headline();
+    fn grid(&self, condition: Condition, metric: &str, profile: Profile) -> Table {
         let value = |group: Group<'_>| {
             Cell::number(self.find(condition, metric, group).and_then(|found| found.value), 1)
         };
@@ -152,12 +288,12 @@ impl Tables<'_> {
             _ => "0".to_owned(),
         };
         let notes = vec![format!("answers a pair: {range}")];
-        self.square(&format!("{}-pairs", condition.name()), title, &value, corner, notes)
+        let stem = self.stem_of(&format!("{}-pairs", condition.name()), metric);
+        self.square(&stem, title, &value, corner, notes)
     }
 
     /// This run less the published figures, where there are any for pairs.
-    fn grid_of_differences(&self, condition: Condition) -> Option<Table> {
-        let (metric, _) = self.headline();
+    fn grid_of_differences(&self, condition: Condition, metric: &str) -> Option<Table> {
         let group = |src, tgt| [("src", src), ("tgt", tgt)];
         let mut used = self.pairs().filter_map(|(src, tgt)| self.figure(condition, metric, &group(src, tgt)));
         let first = used.next()?;
@@ -174,7 +310,8 @@ impl Tables<'_> {
         let mut notes = self.comparison_notes(&[first]);
         notes.push("an empty cell: nothing is published, or this run has no answers".to_owned());
         let corner = value(&[]);
-        Some(self.square(&format!("{}-differences", condition.name()), title, &value, corner, notes))
+        let stem = self.stem_of(&format!("{}-differences", condition.name()), metric);
+        Some(self.square(&stem, title, &value, corner, notes))
     }
 
     /// A table of all pairs with averages at its edges.
@@ -202,7 +339,11 @@ impl Tables<'_> {
 
     /// One row for each language of a condition without pairs of two.
     fn diagonal(&self, condition: Condition) -> Table {
-        let mut columns = vec!["language", F1_CHAR_SET, F1_TOKEN_SET, EXACT, "n"];
+        let metrics: Vec<&str> =
+            [F1_CHAR_SET, F1_TOKEN_SET, EXACT].into_iter().chain(self.accuracy()).collect();
+        let mut columns = vec!["language"];
+        columns.extend(&metrics);
+        columns.push("n");
         let figure = |language: &Language| {
             self.figure(condition, F1_CHAR_SET, &[("src", language.code), ("tgt", language.code)])
         };
@@ -215,7 +356,7 @@ impl Tables<'_> {
             let found = |metric| self.find(condition, metric, &group);
             let value = |metric| found(metric).and_then(|found| found.value);
             let mut row = vec![Cell::text(language.code)];
-            row.extend([F1_CHAR_SET, F1_TOKEN_SET, EXACT].map(|metric| Cell::number(value(metric), 1)));
+            row.extend(metrics.iter().map(|metric| Cell::number(value(metric), 1)));
             row.push(Cell::Count(found(F1_CHAR_SET).map_or(0, |found| found.n)));
             if !used.is_empty() {
                 row.extend(beside(value(F1_CHAR_SET), figure(language)));
@@ -223,8 +364,9 @@ impl Tables<'_> {
             row
         });
         let rows = rows.collect();
+        let judged = self.accuracy().map(|accuracy| format!(", {accuracy} (official)")).unwrap_or_default();
         let title = format!(
-            "CCFQA {} by language: {F1_CHAR_SET} (official), {F1_TOKEN_SET} (recipe), {EXACT}",
+            "CCFQA {} by language: {F1_CHAR_SET} (official), {F1_TOKEN_SET} (recipe), {EXACT}{judged}",
             condition.name()
         );
         let notes = self.comparison_notes(&used);
@@ -232,13 +374,15 @@ impl Tables<'_> {
     }
 
     /// The paper's table of models with this run below, when there is a model to compare with.
-    fn models(&self) -> Option<Table> {
+    fn models(&self, metric: &str) -> Option<Table> {
         self.compare_to?;
+        // The table is of the official figures.
+        let metric = if metric == F1_TOKEN_SET { F1_CHAR_SET } else { metric };
         let conditions = &self.benchmark.conditions;
         let mut used = Vec::new();
         let mut rows = Vec::new();
         for model in self.published.models() {
-            let find = |&c: &Condition| self.published.find(model, c.name(), F1_CHAR_SET, &[]);
+            let find = |&c: &Condition| self.published.find(model, c.name(), metric, &[]);
             let figures: Vec<Option<&Figure>> = conditions.iter().map(find).collect();
             let Some(status) = figures.iter().flatten().map(|figure| figure.status).max() else { continue };
             let cells = figures.iter().map(|figure| Cell::number(figure.map(|figure| figure.value), 1));
@@ -255,19 +399,18 @@ impl Tables<'_> {
         }
         let ours = conditions
             .iter()
-            .map(|&c| Cell::number(self.find(c, F1_CHAR_SET, &[]).and_then(|found| found.value), 1));
+            .map(|&c| Cell::number(self.find(c, metric, &[]).and_then(|found| found.value), 1));
         rows.push(
             std::iter::once(Cell::text("this run")).chain(ours).chain([Cell::text("measured")]).collect(),
         );
         let names = conditions.iter().map(|c| c.name());
         let columns = std::iter::once("model").chain(names).chain(["status"]).collect();
-        let title = format!(
-            "CCFQA {}: {F1_CHAR_SET} (official) of the paper's models and of this run",
-            self.conditions()
-        );
+        let title =
+            format!("CCFQA {}: {metric} (official) of the paper's models and of this run", self.conditions());
         let mut notes = vec!["an empty cell: no figure was found, or this run has no answers".to_owned()];
         notes.extend(source_notes(&used));
-        Some(self.table("models", title, columns, rows, notes))
+        let stem = if metric == F1_CHAR_SET { "models" } else { "models-accuracy" };
+        Some(self.table(stem, title, columns, rows, notes))
     }
 
     fn pairs(&self) -> impl Iterator<Item = (&'static str, &'static str)> {

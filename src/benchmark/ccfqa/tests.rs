@@ -45,6 +45,7 @@ fn planned(sample: &Sample, draft: &Draft) -> Planned {
         sample: sample.id.clone(),
         tags: draft.tags.clone(),
         gold: draft.gold.clone(),
+        judging: draft.judging.clone(),
     }
 }
 
@@ -65,6 +66,7 @@ fn response(outcome: Outcome, text: &str) -> Response {
         media: Vec::new(),
         media_bytes: None,
         reused_from: None,
+        judge: None,
         time: String::new(),
     }
 }
@@ -75,11 +77,11 @@ fn scored(
     rows: impl IntoIterator<Item = Value>,
     answer: impl Fn(&Sample, &Draft) -> Option<Response>,
 ) -> BenchmarkScores {
-    let mut scorer = benchmark.scorer();
+    let mut scorer = benchmark.scorer(None);
     for (line, row) in (1..).zip(rows) {
         let sample = benchmark.sample(line, row).unwrap();
         for draft in benchmark.requests(&sample) {
-            scorer.add(&planned(&sample, &draft), answer(&sample, &draft).as_ref());
+            scorer.add(&planned(&sample, &draft), answer(&sample, &draft).as_ref(), &[]);
         }
     }
     scorer.finish()
@@ -393,6 +395,7 @@ fn departures(
         samples: samples.0,
         subset: samples.1,
         data_differs: &[],
+        judge: None,
     };
     let found = benchmark.deviations(&facts);
     let differs = ["999 rows instead of 1,000".to_owned()];

@@ -9,12 +9,12 @@ mod tables;
 use std::collections::BTreeMap;
 
 use super::build::{BuildError, Entry};
-use super::{Benchmark, BenchmarkScores, Draft, RunFacts, Scorer};
+use super::{Benchmark, BenchmarkScores, Draft, JudgeSetup, RunFacts, Scorer};
 use crate::config::BenchmarkConfig;
 use crate::prompt::{PromptInfo, PromptSet, sha256_hex};
 use crate::report::published::Published;
 use crate::report::table::Table;
-use crate::types::{Message, Profile, Prompt, Role, Sample, Window};
+use crate::types::{Message, Profile, Prompt, Role, Sample, Tags, Window};
 use score::Metric;
 
 /// The name that configs use.
@@ -105,7 +105,8 @@ impl Benchmark for Manifest {
             messages.insert(0, Message::text(Role::System, system));
         }
         let prompt = Prompt::Chat(messages);
-        vec![Draft { conditions: self.names.clone(), tags: row.tags, gold: row.references, prompt }]
+        let (tags, gold) = (row.tags, row.references);
+        vec![Draft { conditions: self.names.clone(), tags, gold, judging: Tags::new(), prompt }]
     }
 
     fn prompts(&self) -> Vec<PromptInfo> {
@@ -129,7 +130,7 @@ impl Benchmark for Manifest {
         found
     }
 
-    fn scorer(&self) -> Box<dyn Scorer> {
+    fn scorer(&self, _judge: Option<&JudgeSetup>) -> Box<dyn Scorer> {
         Box::new(score::ManifestScorer::new(self.metrics.clone(), self.profile))
     }
 

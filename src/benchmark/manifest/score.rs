@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::{CONDITION, NAME};
 use crate::benchmark::watch::SameAnswer;
-use crate::benchmark::{BenchmarkScores, ConditionCounts, MetricValue, Scorer};
+use crate::benchmark::{BenchmarkScores, ConditionCounts, JudgeCall, MetricValue, Scorer};
 use crate::metric::edit::{Edits, ErrorRate, Normaliser, best_edits, char_edits, word_edits};
 use crate::metric::text::{contains, contains_norm, exact_match, exact_match_norm, thinks_to_the_end};
 use crate::metric::{Mean, best, f1};
@@ -243,7 +243,7 @@ impl ManifestScorer {
 }
 
 impl Scorer for ManifestScorer {
-    fn add(&mut self, planned: &Planned, response: Option<&Response>) {
+    fn add(&mut self, planned: &Planned, response: Option<&Response>, _calls: &[JudgeCall]) {
         self.counts.count(response.map(|response| response.outcome));
         let Some(response) = response.filter(|response| response.outcome.is_answer()) else { return };
         let score = |metric: &Metric| metric.score(&response.text, &planned.gold);

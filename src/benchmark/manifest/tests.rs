@@ -129,7 +129,7 @@ fn wrong_rows_get_a_sentence() {
 }
 
 fn scored(benchmark: &Manifest, answers: &[(Value, Outcome, &str)]) -> BenchmarkScores {
-    let mut scorer = benchmark.scorer();
+    let mut scorer = benchmark.scorer(None);
     for (line, (row, outcome, text)) in (1..).zip(answers) {
         let sample = benchmark.sample(line, row.clone()).unwrap();
         let draft = benchmark.requests(&sample).remove(0);
@@ -140,6 +140,7 @@ fn scored(benchmark: &Manifest, answers: &[(Value, Outcome, &str)]) -> Benchmark
             sample: sample.id,
             tags: draft.tags,
             gold: draft.gold,
+            judging: draft.judging,
         };
         let response = Response {
             key: Digest([0; 32]),
@@ -157,9 +158,10 @@ fn scored(benchmark: &Manifest, answers: &[(Value, Outcome, &str)]) -> Benchmark
             media: Vec::new(),
             media_bytes: None,
             reused_from: None,
+            judge: None,
             time: String::new(),
         };
-        scorer.add(&planned, Some(&response));
+        scorer.add(&planned, Some(&response), &[]);
     }
     scorer.finish()
 }

@@ -132,7 +132,8 @@ impl Walk<'_> {
         for key in keys.iter().filter(|key| model.key(key).is_none()) {
             let Some(wanted) = schema::key(section, key) else { continue };
             let place = self.locator.header(model);
-            let problem = super::Problem::new(place, format!("the key `{key}` is missing in [model]"));
+            let problem =
+                super::Problem::new(place, format!("the key `{key}` is missing in [{}]", self.model_section));
             self.problems.push(problem.help(format!("add {}: {}", example(key, wanted), about(wanted))));
         }
     }
@@ -149,9 +150,11 @@ impl Walk<'_> {
             (None, None) if public_address(kind).is_none() => {
                 let place = self.locator.header(model);
                 self.problems.push(
-                    super::Problem::new(place, "the key `base_url` is missing in [model]").help(
-                        "add the address of your resource: base_url = \"https://NAME.openai.azure.com\"",
-                    ),
+                    super::Problem::new(
+                        place,
+                        format!("the key `base_url` is missing in [{}]", self.model_section),
+                    )
+                    .help("add the address of your resource: base_url = \"https://NAME.openai.azure.com\""),
                 );
             }
             (one, several) => {

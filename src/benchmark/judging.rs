@@ -1,0 +1,300 @@
+//! The part of judging that belongs to protocols: what a judge is asked about an answer, and what its reply says.
+//!
+//! A judge is a model like any other; calling it, and keeping what it said, is the run's business. Its replies are
+//! kept as they came, so that reading them by another rule never costs a call. This module must not know dialects,
+//! journals or files.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::prompt::PromptInfo;
+use crate::types::{Outcome, Planned, Prompt, Response};
+
+/// Who judges.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum JudgeKind {
+    /// A model, as the papers have it.
+    #[default]
+    Model,
+    /// No model: an answer is right that holds a reference, once both are normalised.
+    Match,
+}
+
+impl JudgeKind {
+    /// The name of [`Self::Match`] in configs.
+    pub const MATCH: &'static str = "match";
+}
+
+/// How a judge is asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum JudgeMode {
+    /// A chat: the judge's own template makes the string.
+    #[default]
+    Chat,
+    /// A finished string with control tokens, for endpoints of completions and local models.
+    Raw,
+}
+
+impl JudgeMode {
+    /// The name used in configs and tables.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Chat => "chat",
+            Self::Raw => "raw",
+        }
+    }
+}
+
+/// How ratings are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RatingRead {
+    /// The number behind the last `Rating`.
+    #[default]
+    Lenient,
+    /// As `AudioBench` has it: the last word of the reply.
+    StrictAudiobench,
+}
+
+impl RatingRead {
+    /// The name used in configs and tables.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Lenient => "lenient",
+            Self::StrictAudiobench => "strict_audiobench",
+        }
+    }
+}
+
+/// What becomes of answers whose judging failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum OnJudgeError {
+    /// They are in no score, and the run is incomplete until they are judged.
+    #[default]
+    Fail,
+    /// They are in no score.
+    Exclude,
+    /// They count as wrong.
+    Wrong,
+}
+
+impl OnJudgeError {
+    /// The name used in configs and tables.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Fail => "fail",
+            Self::Exclude => "exclude",
+            Self::Wrong => "wrong",
+        }
+    }
+}
+
+/// A judge, as far as protocols care.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct JudgeSetup {
+    /// Its name: verdicts are kept under it, and tables show it.
+    pub name: String,
+    /// Who judges.
+    pub kind: JudgeKind,
+    /// How it is asked.
+    pub mode: JudgeMode,
+    /// How often each answer is judged; 0 is as often as the paper has it.
+    pub runs: u32,
+    /// How ratings are read.
+    pub rating: RatingRead,
+    /// What becomes of answers whose judging failed.
+    pub on_error: OnJudgeError,
+    /// Tokens that prompt and reply may take together, where the judge has such a limit.
+    pub context: Option<u64>,
+    /// Tokens of these that are kept for the reply.
+    pub reply_tokens: u64,
+}
+
+impl JudgeSetup {
+    /// The setup for a benchmark whose paper judges each answer so often: runs that are not said are the paper's.
+    #[must_use]
+    pub fn with_runs_of(&self, paper: u32) -> Self {
+        let runs = match (self.kind, self.runs) {
+            (JudgeKind::Match, _) => 1,
+            (JudgeKind::Model, 0) => paper,
+            (JudgeKind::Model, runs) => runs,
+        };
+        Self { runs, ..self.clone() }
+    }
+}
+
+/// A question to a judge.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JudgeQuestion {
+    /// What is asked.
+    pub prompt: Prompt,
+    /// Whether the answer was shortened to fit the judge's context.
+    pub shortened: bool,
+}
+
+/// How one benchmark has its answers judged.
+pub trait Judging: Send + Sync {
+    /// What the judge is asked about a response; `None` where it is not judged: failures, and answers that a filter
+    /// withheld where the protocol gives them a score of their own.
+    fn question(&self, planned: &Planned, response: &Response) -> Option<JudgeQuestion>;
+
+    /// What a reply says, and the rule that found it: a value for the journal. Scores are made from the reply.
+    fn finding(&self, reply: &str) -> Finding;
+
+    /// The prompt texts in use.
+    fn prompts(&self) -> Vec<PromptInfo>;
+}
+
+/// What a reply says.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// The verdict: 1 or 0 for right or wrong, a rating; absent where the reply could not be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<f64>,
+    /// The rule that gave it, or that failed.
+    pub rule: String,
+}
+
+/// One call of a judge about one response.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JudgeCall {
+    /// Which of its runs, from 0.
+    pub run: u32,
+    /// What came of it.
+    pub outcome: Outcome,
+    /// The reply.
+    pub reply: String,
+    /// Whether the answer was shortened for it.
+    pub shortened: bool,
+}
+
+impl JudgeCall {
+    /// The reply, where the judge gave one. One that was cut at its token limit is read as far as it goes.
+    pub fn heard(&self) -> Option<&str> {
+        matches!(self.outcome, Outcome::Ok | Outcome::Length | Outcome::Empty).then_some(self.reply.as_str())
+    }
+}
+
+/// What the judging of a section came to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct JudgeScores {
+    /// The judge's name.
+    pub judge: String,
+    /// Its model's.
+    pub model: String,
+    /// Whether answers that it did not judge leave the run incomplete.
+    pub required: bool,
+    /// Its prompt texts.
+    pub prompts: Vec<PromptInfo>,
+    /// How often each answer is judged.
+    pub runs: u32,
+    /// Calls that the protocol wants.
+    pub calls: u64,
+    /// Calls by outcome; absent is zero.
+    pub outcomes: BTreeMap<Outcome, u64>,
+    /// Calls that were not made yet.
+    pub missing: u64,
+    /// Replies by the rule that read them or could not.
+    pub rules: BTreeMap<String, u64>,
+    /// Replies that no rule could read.
+    pub unparsed: u64,
+    /// Answers that were shortened to fit the judge's context.
+    pub shortened: u64,
+}
+
+impl JudgeScores {
+    /// Counts what was made of one response, of which `runs` calls are wanted.
+    pub fn count(&mut self, runs: u32, calls: &[JudgeCall]) {
+        self.calls += u64::from(runs);
+        for run in 0..runs {
+            match calls.iter().find(|call| call.run == run) {
+                Some(call) => *self.outcomes.entry(call.outcome).or_default() += 1,
+                None => self.missing += 1,
+            }
+        }
+        self.shortened += u64::from(calls.iter().any(|call| call.shortened));
+    }
+
+    /// Counts the rule of a reply.
+    pub fn rule(&mut self, rule: &str, parsed: bool) {
+        *self.rules.entry(rule.to_owned()).or_default() += 1;
+        self.unparsed += u64::from(!parsed);
+    }
+
+    /// Calls that gave no reply: failed, withheld by a filter, or not made.
+    pub fn unheard(&self) -> u64 {
+        let heard = [Outcome::Ok, Outcome::Length, Outcome::Empty];
+        let failed: u64 =
+            self.outcomes.iter().filter(|(outcome, _)| !heard.contains(outcome)).map(|(_, n)| n).sum();
+        self.missing + failed
+    }
+}
+
+/// About how many tokens a text takes, where the judge's tokenizer is not at hand: one for three bytes, which is
+/// more than the tokenizers of current models need for any of the benchmarks' languages.
+pub fn estimated_tokens(text: &str) -> u64 {
+    (text.len() as u64).div_ceil(3)
+}
+
+/// The longest beginning of an answer that fits a judge's context beside what else the prompt holds, and whether
+/// something had to go. `rest` is the prompt without the answer.
+pub fn fitted<'a>(answer: &'a str, rest: &str, setup: &JudgeSetup) -> (&'a str, bool) {
+    let Some(context) = setup.context else { return (answer, false) };
+    let room = context.saturating_sub(setup.reply_tokens).saturating_sub(estimated_tokens(rest));
+    if estimated_tokens(answer) <= room {
+        return (answer, false);
+    }
+    let mut end = usize::try_from(room.saturating_mul(3)).unwrap_or(usize::MAX).min(answer.len());
+    while !answer.is_char_boundary(end) {
+        end -= 1;
+    }
+    (answer.get(..end).unwrap_or_default(), true)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn call(run: u32, outcome: Outcome) -> JudgeCall {
+        JudgeCall { run, outcome, reply: "Rating: 3".to_owned(), shortened: run == 0 }
+    }
+
+    #[test]
+    fn every_call_is_counted_once() {
+        let mut scores = JudgeScores::default();
+        scores.count(3, &[call(0, Outcome::Ok), call(2, Outcome::ContentFilter), call(7, Outcome::Ok)]);
+        scores.count(3, &[]);
+        assert_eq!((scores.calls, scores.missing, scores.unheard(), scores.shortened), (6, 4, 5, 1));
+        assert_eq!(call(0, Outcome::ContentFilter).heard(), None);
+        assert_eq!(call(0, Outcome::Length).heard(), Some("Rating: 3"));
+    }
+
+    #[test]
+    fn answers_are_shortened_to_the_context() {
+        let setup = JudgeSetup { context: Some(30), reply_tokens: 10, ..JudgeSetup::default() };
+        assert_eq!(fitted("abc", "0123456789", &setup), ("abc", false));
+        let long = "é".repeat(100);
+        let (cut, shortened) = fitted(&long, &"x".repeat(30), &setup);
+        assert_eq!((cut.chars().count(), shortened), (15, true));
+        assert_eq!(fitted(&long, &"x".repeat(300), &setup), ("", true));
+        assert_eq!(fitted(&long, "", &JudgeSetup::default()), (long.as_str(), false));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_left_fits(answer: String, rest: String, context in 0_u64..200) {
+            let setup = JudgeSetup { context: Some(context), reply_tokens: 20, ..JudgeSetup::default() };
+            let (cut, shortened) = fitted(&answer, &rest, &setup);
+            prop_assert!(answer.starts_with(cut) && shortened == (cut.len() < answer.len()));
+            let room = context.saturating_sub(20).saturating_sub(estimated_tokens(&rest));
+            prop_assert!(estimated_tokens(cut) <= room);
+        }
+    }
+}

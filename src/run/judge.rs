@@ -1,0 +1,368 @@
+//! Judge: answers of a run folder to a judge's replies, in `verdicts/NAME.jsonl`.
+//!
+//! It reads only what the earlier stages left in the folder: the plan, the responses and the manifest. Calls go the
+//! same way as requests to the model under test, so they are journaled, resumed, counted and paced alike. What a
+//! judge is asked, and what its replies say, is the benchmark's business.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+use super::digests::DigestSet;
+use super::folder::{FolderError, write_whole};
+use super::journal::{Journal, JournalError};
+use super::manifest::Session;
+use super::plan::{PlanError, PlanFileError, PlannedRequest, Recipe, Requests, read_plan};
+use crate::benchmark::{Benchmark, BuildError, Finding, JudgeCall, JudgeSetup, Judging};
+use crate::dataset::Dataset;
+use crate::model::ModelIdentity;
+use crate::prompt::{PromptInfo, PromptSet};
+use crate::types::{About, Digest, Generation, JudgeRecord, Planned, Response, Tags};
+
+/// The version of the format of `verdicts/NAME.json`.
+pub const VERSION: u32 = 1;
+
+/// Judging that cannot be done.
+#[derive(Debug, thiserror::Error)]
+pub enum JudgeError {
+    /// The journals.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The plan.
+    #[error(transparent)]
+    Plan(#[from] PlanFileError),
+    /// A benchmark whose judge cannot be set up.
+    #[error("{label}: {source}")]
+    Benchmark {
+        /// The section.
+        label: String,
+        /// Why.
+        source: BuildError,
+    },
+    /// No benchmark of the run has a judge.
+    #[error("no benchmark of this run has answers for a judge: {}", .0.join(", "))]
+    Nothing(Vec<String>),
+    /// There is nothing to judge.
+    #[error("{}: no responses.jsonl is there: generate answers first", .0.display())]
+    NoResponses(PathBuf),
+    /// The file that describes a judge.
+    #[error("{}: {reason}; move the file away, or judge under another name", .path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Another judge under the same name.
+    #[error(
+        "{} holds verdicts of another judge: {}. Give this one another name (name = \"…\" under [judge], or --name), \
+         or move the earlier one away", .path.display(), .differ.join("; ")
+    )]
+    Other {
+        /// The file that describes it.
+        path: PathBuf,
+        /// How it differs.
+        differ: Vec<String>,
+    },
+    /// The folder.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+}
+
+/// `verdicts/NAME.json`: what a judge is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JudgeFile {
+    /// [`VERSION`]
+    pub version: u32,
+    /// The judge as protocols see it.
+    pub setup: JudgeSetup,
+    /// The model.
+    pub model: ModelIdentity,
+    /// How its replies are generated.
+    pub generation: Generation,
+    /// Its seed; each run adds its number.
+    pub seed: u64,
+    /// The prompt texts in use, by the label of the section.
+    pub prompts: Vec<(String, PromptSet)>,
+    /// The times that calls were made.
+    pub sessions: Vec<Session>,
+}
+
+impl JudgeFile {
+    /// Where the description of a judge stands in a run folder.
+    pub fn path(folder: &Path, name: &str) -> PathBuf {
+        folder.join("verdicts").join(format!("{name}.json"))
+    }
+
+    /// Reads a judge's description; `None` where there is none.
+    pub fn read(folder: &Path, name: &str) -> Result<Option<Self>, JudgeError> {
+        let path = Self::path(folder, name);
+        let bad = |reason: String| JudgeError::File { path: path.clone(), reason };
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(bad(e.to_string())),
+        };
+        let value: serde_json::Value =
+            serde_json::from_str(&text).map_err(|e| bad(format!("not the description of a judge: {e}")))?;
+        match value.get("version").and_then(serde_json::Value::as_u64) {
+            Some(version) if version == u64::from(VERSION) => serde_json::from_value(value)
+                .map(Some)
+                .map_err(|e| bad(format!("not the description of a judge: {e}"))),
+            Some(found) => {
+                Err(bad(format!("written in version {found}, this program reads version {VERSION}")))
+            }
+            None => Err(bad("not the description of a judge: it names no version".to_owned())),
+        }
+    }
+
+    /// Writes it whole or not at all.
+    pub fn write(&self, folder: &Path) -> Result<(), FolderError> {
+        write_whole(&Self::path(folder, &self.setup.name), |out| {
+            serde_json::to_writer_pretty(&mut *out, self)?;
+            out.write_all(b"\n")
+        })
+    }
+
+    /// Refuses to mix the verdicts of two judges. How replies are read, how many runs there are and how long a run
+    /// took may change.
+    pub fn same_judge(&self, earlier: &Self, folder: &Path) -> Result<(), JudgeError> {
+        let mut differ = Vec::new();
+        let mut compare = |what: &str, then: &dyn ToString, now: &dyn ToString| {
+            let (then, now) = (then.to_string(), now.to_string());
+            if then != now {
+                differ.push(format!("{what} was {then} and is now {now}"));
+            }
+        };
+        let (was, is) = (&earlier.model, &self.model);
+        compare("the model's kind", &was.kind, &is.kind);
+        compare("the model", &was.model, &is.model);
+        compare("its revision or address", &was.revision, &is.revision);
+        compare("dtype", &was.dtype, &is.dtype);
+        compare("mode", &earlier.setup.mode.as_str(), &self.setup.mode.as_str());
+        compare("seed", &earlier.seed, &self.seed);
+        let (was, is) = (&earlier.generation, &self.generation);
+        compare("temperature", &was.temperature, &is.temperature);
+        compare("top_p", &was.top_p, &is.top_p);
+        compare("top_k", &was.top_k, &is.top_k);
+        compare("repetition_penalty", &was.repetition_penalty, &is.repetition_penalty);
+        compare("max_new_tokens", &was.max_new_tokens, &is.max_new_tokens);
+        compare("stop", &format!("{:?}", was.stop), &format!("{:?}", is.stop));
+        let context = |context: Option<u64>| context.map_or("none".to_owned(), |tokens| tokens.to_string());
+        compare("max_context", &context(earlier.setup.context), &context(self.setup.context));
+        for (label, prompts) in &self.prompts {
+            if earlier.prompts.iter().any(|(other, then)| other == label && then != prompts) {
+                differ.push(format!("the prompt texts of {label} are others"));
+            }
+        }
+        if differ.is_empty() {
+            return Ok(());
+        }
+        Err(JudgeError::Other { path: Self::path(folder, &self.setup.name), differ })
+    }
+}
+
+/// Where a judge's replies stand in a run folder.
+pub fn verdicts_path(folder: &Path, name: &str) -> PathBuf {
+    folder.join("verdicts").join(format!("{name}.jsonl"))
+}
+
+/// The judges whose verdicts a run folder holds, in the order of their names.
+pub fn judges_of(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder.join("verdicts")).into_iter().flatten().flatten();
+    let mut names: Vec<String> = entries
+        .filter_map(|entry| entry.file_name().into_string().ok()?.strip_suffix(".json").map(str::to_owned))
+        .collect();
+    names.sort_unstable();
+    names
+}
+
+/// The id of one call: what is judged, against which references, in which run.
+pub fn call_id(planned: &Planned, response: &Digest, run: u32) -> Digest {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(b"harness-judge-1");
+    hasher.update(&planned.request.0);
+    hasher.update(&response.0);
+    hasher.update(&run.to_le_bytes());
+    for gold in &planned.gold {
+        hasher.update(&(gold.len() as u64).to_le_bytes());
+        hasher.update(gold.as_bytes());
+    }
+    Digest(*hasher.finalize().as_bytes())
+}
+
+/// One section whose answers are judged.
+pub struct JudgedSection {
+    /// Its label.
+    pub label: String,
+    /// Its protocol, with the judge's prompt texts.
+    pub benchmark: Box<dyn Benchmark>,
+}
+
+/// The calls of a judge about a run's answers, in plan order.
+pub struct JudgePlan {
+    folder: PathBuf,
+    sections: Vec<JudgedSection>,
+    setup: JudgeSetup,
+    recipe: Recipe,
+    // Read by one thread at a time.
+    responses: Mutex<Journal>,
+}
+
+impl JudgePlan {
+    /// The calls of a judge about the answers in a run folder.
+    pub fn new(
+        folder: &Path,
+        sections: Vec<JudgedSection>,
+        setup: JudgeSetup,
+        recipe: Recipe,
+    ) -> Result<Self, JudgeError> {
+        let responses = Journal::read(&folder.join("responses.jsonl"))?
+            .ok_or_else(|| JudgeError::NoResponses(folder.to_owned()))?;
+        let plan =
+            Self { folder: folder.to_owned(), sections, setup, recipe, responses: Mutex::new(responses) };
+        if plan.judges()?.iter().all(Option::is_none) {
+            return Err(JudgeError::Nothing(plan.labels().map(str::to_owned).collect()));
+        }
+        Ok(plan)
+    }
+
+    fn setup_of(&self, section: &JudgedSection) -> JudgeSetup {
+        self.setup.with_runs_of(section.benchmark.judge_runs())
+    }
+
+    /// How the answers of each section are judged.
+    fn judges<'a>(&'a self) -> Result<Vec<Option<Box<dyn Judging + 'a>>>, JudgeError> {
+        let judge = |section: &'a JudgedSection| {
+            let failed = |source| JudgeError::Benchmark { label: section.label.clone(), source };
+            section.benchmark.judging(&self.setup_of(section)).map_err(failed)
+        };
+        self.sections.iter().map(judge).collect()
+    }
+
+    /// The prompt texts of the judge, by section.
+    pub fn prompts(&self) -> Result<Vec<(String, Vec<PromptInfo>)>, JudgeError> {
+        let judges = self.judges()?;
+        let pairs = self.sections.iter().zip(judges);
+        Ok(pairs.filter_map(|(section, judge)| Some((section.label.clone(), judge?.prompts()))).collect())
+    }
+
+    /// What a reply about an answer of a section says.
+    pub fn reading(&self, section: usize, reply: &str) -> Finding {
+        let section = self.sections.get(section);
+        let judging = section.and_then(|s| s.benchmark.judging(&self.setup_of(s)).ok().flatten());
+        judging.map_or(Finding { value: None, rule: String::new() }, |judging| judging.finding(reply))
+    }
+
+    /// The calls in all, by section, and those that need no work.
+    pub fn survey(&self, journal: &Journal) -> Result<JudgeSurvey, PlanError> {
+        let mut survey = JudgeSurvey {
+            calls: vec![0; self.sections.len()],
+            answered: vec![0; self.sections.len()],
+            done: DigestSet::default(),
+            pending: 0,
+        };
+        let mut pending = DigestSet::default();
+        self.each(&mut |request| {
+            let id = request.planned.request;
+            let add = |counts: &mut Vec<u64>| {
+                if let Some(count) = counts.get_mut(request.section) {
+                    *count += 1;
+                }
+            };
+            add(&mut survey.calls);
+            if journal.is_answered(&id) {
+                add(&mut survey.answered);
+                survey.done.insert(id);
+            } else {
+                pending.insert(id);
+            }
+            true
+        })?;
+        survey.pending = pending.len() as u64;
+        Ok(survey)
+    }
+
+    /// The labels of the sections.
+    pub fn labels(&self) -> impl Iterator<Item = &str> {
+        self.sections.iter().map(|section| section.label.as_str())
+    }
+}
+
+/// What a survey of a judge's calls found.
+#[derive(Debug)]
+pub struct JudgeSurvey {
+    /// Calls by section.
+    pub calls: Vec<u64>,
+    /// Those that are answered.
+    pub answered: Vec<u64>,
+    /// Their ids.
+    pub done: DigestSet,
+    /// Different calls that are still to be made.
+    pub pending: u64,
+}
+
+impl Requests for JudgePlan {
+    fn recipe(&self) -> &Recipe {
+        &self.recipe
+    }
+
+    fn each(&self, visit: &mut dyn FnMut(PlannedRequest) -> bool) -> Result<(), PlanError> {
+        let refused = |e: &dyn ToString| PlanError::Judge(e.to_string());
+        let judges = self.judges().map_err(|e| refused(&e))?;
+        let runs: Vec<u32> = self.sections.iter().map(|section| self.setup_of(section).runs).collect();
+        let responses = self.responses.lock().unwrap_or_else(PoisonError::into_inner);
+        for planned in read_plan(&self.folder).map_err(|e| refused(&e))? {
+            let planned = planned.map_err(|e| refused(&e))?;
+            let section = self.sections.iter().position(|section| section.label == planned.benchmark);
+            let found = section.and_then(|at| Some((at, judges.get(at)?.as_ref()?, *runs.get(at)?)));
+            let Some((section, judge, runs)) = found else { continue };
+            let Some(response) = responses.response(&planned.request).map_err(|e| refused(&e))? else {
+                continue;
+            };
+            let Some(question) = judge.question(&planned, &response) else { continue };
+            for run in 0..runs {
+                let about = About { response: response.key, run, shortened: question.shortened };
+                let call = PlannedRequest {
+                    section,
+                    planned: Planned {
+                        request: call_id(&planned, &response.key, run),
+                        benchmark: planned.benchmark.clone(),
+                        conditions: Vec::new(),
+                        sample: planned.sample.clone(),
+                        tags: planned.tags.clone(),
+                        gold: Vec::new(),
+                        judging: Tags::new(),
+                    },
+                    prompt: question.prompt.clone(),
+                    about: Some(about),
+                };
+                if !visit(call) {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn dataset(&self, _: usize) -> Option<&Dataset> {
+        None
+    }
+}
+
+/// The calls of a judge about a response, as a scorer takes them.
+pub fn calls_about(
+    verdicts: &Journal,
+    setup: &JudgeSetup,
+    planned: &Planned,
+    response: &Response,
+) -> Result<Vec<JudgeCall>, JournalError> {
+    let mut calls = Vec::new();
+    for run in 0..setup.runs {
+        let Some(reply) = verdicts.response(&call_id(planned, &response.key, run))? else { continue };
+        let shortened = reply.judge.as_ref().is_some_and(|JudgeRecord { about, .. }| about.shortened);
+        calls.push(JudgeCall { run, outcome: reply.outcome, reply: reply.text, shortened });
+    }
+    Ok(calls)
+}

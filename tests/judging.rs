@@ -1,0 +1,258 @@
+//! Judging against model servers: five runs are five draws, nothing is asked twice, and what failed is no score.
+
+#![cfg(feature = "endpoint")]
+#![expect(clippy::unwrap_used, reason = "a panic of a helper is the report of its test")]
+
+mod common;
+#[path = "loopback/mod.rs"]
+mod loopback;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use common::{Finished, Place, finish, harness};
+use loopback::{Loopback, Options};
+use serde_json::Value;
+
+const RATINGS: &str = "Rating:0,Rating:1,Rating:2,Rating:3,Rating:4,Rating:5";
+
+/// Questions on recordings of half a second, a model server and a judge.
+struct Bench {
+    place: Place,
+    rows: usize,
+}
+
+fn wav() -> Vec<u8> {
+    let spec = hound::WavSpec {
+        channels: 1,
+        sample_rate: 16_000,
+        bits_per_sample: 16,
+        sample_format: hound::SampleFormat::Int,
+    };
+    let mut file = std::io::Cursor::new(Vec::new());
+    let mut writer = hound::WavWriter::new(&mut file, spec).unwrap();
+    for sample in 0..8000_i32 {
+        writer.write_sample((sample % 3001) as i16).unwrap();
+    }
+    writer.finalize().unwrap();
+    file.into_inner()
+}
+
+impl Bench {
+    fn new(rows: usize, model: &Loopback, judge: &Loopback) -> Self {
+        let row = |n: usize| {
+            let category = ["C", "CP", "DP"][n % 3];
+            format!(
+                "{{\"id\":\"q{n}\",\"audio\":\"a.wav\",\"question\":\"Question {n}?\",\"reference\":\"r{n}\",\
+                 \"category\":\"{category}\",\"set\":\"long\"}}\n"
+            )
+        };
+        let place = Place::new(&(0..rows).map(row).collect::<String>());
+        std::fs::write(place.path("a.wav"), wav()).unwrap();
+        let bench = Self { place, rows };
+        bench.configure(&model.url(), &judge.url());
+        bench
+    }
+
+    fn configure(&self, model: &str, judge: &str) {
+        let config = format!(
+            "[model]\nkind = \"openai\"\nmodel = \"m\"\nbase_url = \"{model}/v1\"\nrevision = \"1\"\n\n\
+             [generation]\ntemperature = 1.0\nmax_new_tokens = 64\n\n\
+             [judge]\nname = \"ann\"\nmax_context = 4096\n\n\
+             [judge.model]\nkind = \"openai\"\nmodel = \"llama-3-70b-instruct-awq\"\nbase_url = \"{judge}/v1\"\n\
+             revision = \"1\"\n\n\
+             [judge.model.flow]\nconcurrency = 8\ndelay_seconds = 0.02\nmax_delay_seconds = 0.2\n\
+             patience_seconds = 1\nmax_attempts = 3\n\n\
+             [judge.generation]\ntemperature = 1.0\nmax_new_tokens = 512\n\n\
+             [[benchmark]]\nname = \"cp-bench\"\ndata = \"rows.jsonl\"\n"
+        );
+        std::fs::write(self.place.path("c.toml"), config).unwrap();
+    }
+
+    fn verdicts(&self) -> Vec<Value> {
+        let text = std::fs::read_to_string(self.place.result("verdicts/ann.jsonl")).unwrap_or_default();
+        let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+        whole.skip(1).map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    fn judge(&self, more: &[&str]) -> Finished {
+        let mut command = harness();
+        command.arg("judge").arg("c").arg("--results").arg(self.place.path("results")).args(more);
+        finish(&mut command)
+    }
+
+    fn figure(&self, metric: &str, group: &Value) -> f64 {
+        let scores = self.place.scores();
+        let metrics = scores["benchmarks"][0]["metrics"].as_array().unwrap().clone();
+        let none = serde_json::json!({});
+        let of = |m: &&Value| m["metric"] == metric && m.get("group").unwrap_or(&none) == group;
+        metrics.iter().find(of).unwrap_or_else(|| panic!("{metric} {group}"))["value"].as_f64().unwrap()
+    }
+}
+
+/// The ratings that were journaled, by judging run.
+fn by_run(verdicts: &[Value]) -> BTreeMap<u64, Vec<f64>> {
+    let mut runs: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
+    for line in verdicts {
+        let run = line["judge"]["about"]["run"].as_u64().unwrap();
+        runs.entry(run).or_default().push(line["judge"]["value"].as_f64().unwrap());
+    }
+    runs
+}
+
+fn requests(server: &Loopback) -> u64 {
+    server.counters().requests
+}
+
+#[test]
+fn five_runs_are_five_draws_and_a_second_command_makes_none() {
+    let model = Loopback::start(Options::default()).unwrap();
+    let judge = Loopback::start(Options::of(&format!("--seeded --answers {RATINGS}"))).unwrap();
+    let bench = Bench::new(24, &model, &judge);
+    let done = bench.place.run(&[]).exits_with(0).says("judge ann: 120 calls");
+    assert_eq!(requests(&judge), 120, "five requests for each of 24 answers");
+    let verdicts = bench.verdicts();
+    let keys: BTreeSet<&str> = verdicts.iter().map(|line| line["key"].as_str().unwrap()).collect();
+    assert_eq!((verdicts.len(), keys.len()), (120, 120));
+
+    // Each answer has five draws, most of them not all the same.
+    let mut drawn: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for line in &verdicts {
+        let texts = drawn.entry(line["sample"].as_str().unwrap().to_owned()).or_default();
+        texts.insert(line["text"].as_str().unwrap().to_owned());
+    }
+    let various = drawn.values().filter(|texts| texts.len() > 1).count();
+    assert!(various > 20, "{various} of 24 answers have different verdicts");
+
+    let runs = by_run(&verdicts);
+    let means: Vec<f64> =
+        runs.values().map(|run| run.iter().sum::<f64>() / run.len() as f64 * 20.0).collect();
+    assert_eq!(means.len(), 5);
+    for (run, mean) in means.iter().enumerate() {
+        let group = serde_json::json!({"run": (run + 1).to_string()});
+        assert!((bench.figure("judge_score_run", &group) - mean).abs() < 1e-9);
+    }
+    let score = means.iter().sum::<f64>() / 5.0;
+    assert!((bench.figure("judge_score", &serde_json::json!({})) - score).abs() < 1e-9);
+    assert!(done.stdout.contains("5 runs, 120 calls: ok 120"), "{}", done.stdout);
+
+    // Judging again, scoring and reporting ask nobody.
+    bench.judge(&[]).exits_with(0).says("120 of them made");
+    let mut score = harness();
+    score.args(["score", "c", "--judge", "ann", "--results"]).arg(bench.place.path("results"));
+    finish(&mut score).exits_with(0);
+    assert_eq!((requests(&judge), requests(&model)), (120, 24));
+
+    // A string match needs no judge, and says what it is.
+    let mut score = harness();
+    score.args(["score", "c", "--judge", "match", "--results"]).arg(bench.place.path("results"));
+    finish(&mut score).exits_with(0).prints("no LLM judge: string match");
+    let mut score = harness();
+    score.args(["score", "c", "--judge", "bob", "--results"]).arg(bench.place.path("results"));
+    finish(&mut score).exits_with(2).says("no verdicts of a judge `bob`").says("ann");
+}
+
+#[test]
+fn another_judge_stands_beside_the_first_and_never_mixes_with_it() {
+    let model = Loopback::start(Options::default()).unwrap();
+    let judge = Loopback::start(Options::of(&format!("--seeded --answers {RATINGS}"))).unwrap();
+    let bench = Bench::new(4, &model, &judge);
+    bench.place.run(&[]).exits_with(0);
+    bench.place.edit("model = \"llama-3-70b-instruct-awq\"", "model = \"other\"");
+    let config = bench.place.path("c.toml");
+    let config = config.to_str().unwrap();
+    bench.judge(&["--judge", config]).exits_with(2).says("holds verdicts of another judge").says("other");
+    let done = bench.judge(&["--judge", config, "--name", "bob", "--runs", "2"]).exits_with(0);
+    assert!(done.stdout.contains("judge bob (other)"), "{}", done.stdout);
+    assert!(done.stdout.contains("2 judging runs, the paper has 5"), "{}", done.stdout);
+    assert_eq!(requests(&judge), 20 + 8);
+    assert!(bench.place.result("verdicts/bob.jsonl").is_file());
+}
+
+#[test]
+fn judging_needs_neither_model_nor_data_and_goes_on_after_a_kill() {
+    let model = Loopback::start(Options::default()).unwrap();
+    let slow = Loopback::start(Options::of(&format!("--seeded --latency 40ms --answers {RATINGS}"))).unwrap();
+    let bench = Bench::new(30, &model, &slow);
+    finish(&mut bench.place.command("generate", &[])).exits_with(0);
+    drop(model);
+    std::fs::remove_file(bench.place.path("rows.jsonl")).unwrap();
+    std::fs::remove_file(bench.place.path("a.wav")).unwrap();
+    let start = || {
+        let mut command = harness();
+        command.args(["judge", "c", "--results"]).arg(bench.place.path("results"));
+        command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().unwrap()
+    };
+    for _ in 0..3 {
+        let mut child = start();
+        let before = bench.verdicts().len();
+        while bench.verdicts().len() < before + 15 && child.try_wait().unwrap().is_none() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    assert!(bench.verdicts().len() < 150, "the kills came before the end");
+    bench.judge(&[]).exits_with(0);
+    let verdicts = bench.verdicts();
+    let ids: BTreeSet<&str> = verdicts.iter().map(|line| line["request"].as_str().unwrap()).collect();
+    assert_eq!((verdicts.len(), ids.len()), (150, 150), "none lost, none twice");
+    // Eight calls may have been under way at each kill; what was journaled was not asked again.
+    assert!(requests(&slow) <= 150 + 3 * 8, "{}", requests(&slow));
+    assert_eq!(bench.rows, 30);
+}
+
+#[test]
+fn a_judge_that_is_down_or_talks_rubbish_gives_no_wrong_score() {
+    let model = Loopback::start(Options::default()).unwrap();
+    // One reply in six has no rating.
+    let rubbish = RATINGS.replace("Rating:0", "hmm");
+    let judge = Loopback::start(Options::of(&format!("--seeded --answers {rubbish}"))).unwrap();
+    let bench = Bench::new(40, &model, &judge);
+    bench.place.run(&[]).exits_with(0);
+    let verdicts = bench.verdicts();
+    let unparsed = verdicts.iter().filter(|line| line["judge"].get("value").is_none()).count();
+    assert!(unparsed > 10, "{unparsed}");
+    let sum: f64 = verdicts.iter().filter_map(|line| line["judge"]["value"].as_f64()).sum();
+    let score = sum / 200.0 * 20.0;
+    assert!(
+        (bench.figure("judge_score", &serde_json::json!({})) - score).abs() < 1e-9,
+        "unparsed ones are 0"
+    );
+    let judged = &bench.place.scores()["benchmarks"][0]["judge"];
+    assert_eq!(judged["unparsed"], unparsed);
+    assert_eq!(judged["rules"]["cp-bench:no_rating"], unparsed);
+
+    // A filter withholds every reply: no score at all, and the run is incomplete.
+    let model = Loopback::start(Options::default()).unwrap();
+    let filtered = Loopback::start(Options::of("--fault content-filter=1")).unwrap();
+    let bench = Bench::new(3, &model, &filtered);
+    let done = bench.place.run(&[]).exits_with(1).says("15 of 15 calls of the judge ann gave no reply");
+    assert!(done.stdout.contains("content_filter 15"), "{}", done.stdout);
+    let scores = bench.place.scores();
+    let metrics = scores["benchmarks"][0]["metrics"].as_array().unwrap();
+    let value = metrics.iter().find(|m| m["metric"] == "judge_score").and_then(|m| m["value"].as_f64());
+    assert_eq!(value, None);
+
+    // A judge that is gone: what was judged stays, the rest is named.
+    let model = Loopback::start(Options::default()).unwrap();
+    let gone = Loopback::start(Options::of("--fault 400=1")).unwrap();
+    let bench = Bench::new(3, &model, &gone);
+    bench.place.run(&[]).exits_with(1).says("15 of 15 calls of the judge ann gave no reply");
+    let back = Loopback::start(Options::of(&format!("--seeded --answers {RATINGS}"))).unwrap();
+    let text = std::fs::read_to_string(bench.place.path("c.toml")).unwrap();
+    std::fs::write(bench.place.path("c.toml"), text.replace(&gone.url(), &back.url())).unwrap();
+    let config = bench.place.path("c.toml");
+    bench.judge(&["--judge", config.to_str().unwrap(), "--name", "back"]).exits_with(0);
+}
+
+#[test]
+fn a_judge_section_that_is_wrong_is_named_with_its_line() {
+    let model = Loopback::start(Options::default()).unwrap();
+    let bench = Bench::new(1, &model, &model);
+    bench.place.edit("[judge.model]\nkind = \"openai\"", "[judge.model]\nkind = \"opnai\"");
+    bench.place.run(&[]).exits_with(2).says("did you mean `openai`?");
+    bench.place.edit("kind = \"opnai\"", "kind = \"openai\"\napi_key_env = \"HARNESS_TEST_NO_SUCH_KEY\"");
+    bench.place.run(&[]).exits_with(2).says("HARNESS_TEST_NO_SUCH_KEY").says("c.toml:");
+    assert_eq!(requests(&model), 1, "the answer is kept");
+}
