@@ -415,3 +415,18 @@ fn data_are_described_as_published_and_as_prepared() {
     let config = root().join("configs/demo.toml");
     finish(harness().arg("data").arg(config)).prints("by column with audio: ").prints("0 missing, 0 broken");
 }
+
+/// Rows as text name recordings that are files: nothing that lies beside them may be taken in their place.
+#[test]
+fn a_table_beside_the_authors_rows_is_not_prepared_in_their_place() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::copy(root().join("demo/ccfqa/test.jsonl"), dir.path().join("test.jsonl")).unwrap();
+    std::fs::write(dir.path().join("durations.csv"), "name,seconds\na.wav,1.5\nb.wav,2\n").unwrap();
+    let done = finish(&mut prepare("ccfqa", dir.path(), &[])).exits_with(0);
+    let said = format!("{}{}", done.stdout, done.stderr);
+    assert!(said.contains("nothing needs to be prepared"), "{said}");
+    assert!(!dir.path().join("prepared/test.jsonl").exists());
+    finish(&mut prepare("ccfqa", &dir.path().join("test.jsonl"), &[]))
+        .exits_with(2)
+        .says("name the folder that it lies in");
+}

@@ -161,6 +161,7 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
             }
         }
     }
+    let spent = price.map_or(0.0, |price| price.of(&journal.spent()));
     drop(journal);
     if stages == Stages::Generate {
         eprintln!("answers are in {}; score them with: harness score {0}", folder.path().display());
@@ -172,12 +173,15 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
             let path: Vec<Step> = std::iter::once("judge".into()).chain(path.iter().cloned()).collect();
             open::problem_at(&loaded, &path, problem)
         };
+        // What the answers have cost is not there for the judge.
+        let priced = judge.model.as_ref().and_then(score::price_of_model).is_some();
+        let left = args.max_cost.filter(|_| priced).map(|max| (max - spent).max(0.0));
         let code = judge::stage(&judge::Orders {
             folder: folder.path(),
             manifest: &manifest,
             judge,
             seed: config.run.seed,
-            max_cost: None,
+            max_cost: left,
             at: &at,
         })?;
         if let Some(code) = code {

@@ -137,12 +137,15 @@ pub(super) fn find(folder: &Path, split: Option<&str>) -> Result<Option<Vec<Path
     for name in wanted {
         let Some(set) = record.sets.get(name) else { continue };
         let path = folder.join(FOLDER).join(format!("{name}.jsonl"));
-        let Ok(facts) = FileFacts::of(&path) else { continue };
         let again = format!(
             "prepare the data again with `harness prepare {} --data {}`",
             record.benchmark,
             folder.display()
         );
+        // A part of the sets must not pass for all of them.
+        let Ok(facts) = FileFacts::of(&path) else {
+            return Err(DatasetError::Damaged { path, reason: format!("was prepared and is gone: {again}") });
+        };
         if facts.bytes != set.bytes {
             let reason = format!("is not the file that was prepared (its size is another): {again}");
             return Err(DatasetError::Damaged { path, reason });

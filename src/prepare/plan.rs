@@ -73,6 +73,13 @@ pub fn is_needed(benchmark: &str, data: &Dataset) -> bool {
 pub fn plan(asked: &Asked) -> Result<Plan, PrepareError> {
     let unknown = || PrepareError::Unknown(SourcesError::Unknown(asked.benchmark.clone()));
     let (layout, benchmark) = Layout::of(&asked.benchmark).ok_or_else(unknown)?;
+    if asked.data.is_file() {
+        return Err(PrepareError::Missing {
+            folder: asked.data.clone(),
+            what: "rows and is no folder".to_owned(),
+            remedy: "name the folder that it lies in".to_owned(),
+        });
+    }
     let to = asked.to.clone().unwrap_or_else(|| asked.data.clone());
     let record = Record::read(&to).map_err(PrepareError::Prepared)?;
     if let Some(other) = record.as_ref().filter(|record| record.benchmark != benchmark) {

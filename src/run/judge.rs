@@ -178,16 +178,18 @@ pub fn judges_of(folder: &Path) -> Vec<String> {
     names
 }
 
-/// The id of one call: what is judged, against which references, in which run.
-pub fn call_id(planned: &Planned, response: &Digest, run: u32) -> Digest {
+/// The id of one call: what is judged, by what it is judged, in which run. The answer counts as well as its key: where
+/// tokens are drawn, or a server answers, another answer may come under the same key.
+pub fn call_id(planned: &Planned, response: &Response, run: u32) -> Digest {
     let mut hasher = blake3::Hasher::new();
     hasher.update(b"harness-judge-1");
     hasher.update(&planned.request.0);
-    hasher.update(&response.0);
+    hasher.update(&response.key.0);
     hasher.update(&run.to_le_bytes());
-    for gold in &planned.gold {
-        hasher.update(&(gold.len() as u64).to_le_bytes());
-        hasher.update(gold.as_bytes());
+    let told = planned.judging.iter().flat_map(|(name, text)| [name, text]);
+    for text in std::iter::once(&response.text).chain(&planned.gold).chain(told) {
+        hasher.update(&(text.len() as u64).to_le_bytes());
+        hasher.update(text.as_bytes());
     }
     Digest(*hasher.finalize().as_bytes())
 }
@@ -327,7 +329,7 @@ impl Requests for JudgePlan {
                 let call = PlannedRequest {
                     section,
                     planned: Planned {
-                        request: call_id(&planned, &response.key, run),
+                        request: call_id(&planned, &response, run),
                         benchmark: planned.benchmark.clone(),
                         conditions: Vec::new(),
                         sample: planned.sample.clone(),
@@ -360,9 +362,61 @@ pub fn calls_about(
 ) -> Result<Vec<JudgeCall>, JournalError> {
     let mut calls = Vec::new();
     for run in 0..setup.runs {
-        let Some(reply) = verdicts.response(&call_id(planned, &response.key, run))? else { continue };
+        let Some(reply) = verdicts.response(&call_id(planned, response, run))? else { continue };
         let shortened = reply.judge.as_ref().is_some_and(|JudgeRecord { about, .. }| about.shortened);
         calls.push(JudgeCall { run, outcome: reply.outcome, reply: reply.text, shortened });
     }
     Ok(calls)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::{Outcome, Usage};
+
+    fn response(text: &str) -> Response {
+        Response {
+            key: Digest([1; 32]),
+            request: Digest([2; 32]),
+            benchmark: "b".into(),
+            sample: "s".into(),
+            tags: Tags::new(),
+            outcome: Outcome::Ok,
+            text: text.into(),
+            error: None,
+            tokens: None,
+            usage: Usage::default(),
+            seconds: 0.0,
+            attempts: 1,
+            media: Vec::new(),
+            media_bytes: None,
+            reused_from: None,
+            judge: None,
+            time: String::new(),
+        }
+    }
+
+    /// A verdict on another answer, or to another question, is none on this one.
+    #[test]
+    fn a_call_is_known_by_all_that_the_judge_sees() {
+        let planned = |gold: &str, question: &str| Planned {
+            request: Digest([2; 32]),
+            benchmark: "b".into(),
+            conditions: Vec::new(),
+            sample: "s".into(),
+            tags: Tags::new(),
+            gold: vec![gold.into()],
+            judging: Tags::from([("question".to_owned(), question.to_owned())]),
+        };
+        let calls = [
+            call_id(&planned("g", "q"), &response("a"), 0),
+            call_id(&planned("g", "q"), &response("a"), 1),
+            call_id(&planned("g", "q"), &response("other"), 0),
+            call_id(&planned("other", "q"), &response("a"), 0),
+            call_id(&planned("g", "other"), &response("a"), 0),
+        ];
+        let different: std::collections::HashSet<_> = calls.iter().collect();
+        assert_eq!(different.len(), calls.len());
+        assert_eq!(calls[0], call_id(&planned("g", "q"), &response("a"), 0));
+    }
 }

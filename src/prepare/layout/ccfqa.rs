@@ -27,7 +27,9 @@ const CODES: [(&str, &str); 10] = [
 
 pub(super) fn look(data: &Path) -> Result<Look, PrepareError> {
     // Rows as lines may lie beside them, for the recordings of the archive.
-    if let Ok(dataset) = one(data, &["*.jsonl", "*.json"], "ccfqa") {
+    if let Ok(dataset) = one(data, &["*.jsonl", "*.json"], "ccfqa")
+        && !is_text(&dataset)
+    {
         return Ok(test(dataset));
     }
     let dataset = one(data, &[], "ccfqa")?;
