@@ -1,0 +1,184 @@
+//! Endpoints and judges: the keys of their kinds, and what they resolve to.
+
+use super::*;
+
+#[test]
+fn a_judge_is_resolved_like_a_model() {
+    let judge = "[judge]\n[judge.model]\nkind = 'openai'\nmodel = 'j'\nbase_url = 'http://localhost:1/v1'\n";
+    let resolved = config(&format!("{judge}{SMALL}"), &[]).judge.unwrap();
+    let schema = &schema()["properties"]["judge"]["properties"];
+    let found = serde_json::to_value(&resolved).unwrap();
+    for key in ["kind", "name", "mode", "rating", "on_error"] {
+        assert_eq!(schema[key]["default"], found[key], "{key}");
+    }
+    assert_eq!((resolved.runs, resolved.max_context, resolved.prompt), (None, None, None));
+    assert_eq!(resolved.model.unwrap().name, "j");
+    assert_eq!(resolved.generation, Generation::default());
+
+    let local = "[judge]\nprompt = 'p.toml'\n[judge.model]\nkind = 'local'\narchitecture = 'qwen2_audio'\n\
+                 weights = 'w'\n";
+    let resolved = config(&format!("{local}{SMALL}"), &[]).judge.unwrap();
+    assert_eq!(resolved.prompt, Some(PathBuf::from("settings/p.toml")));
+    assert_eq!(resolved.model.unwrap().local.unwrap().weights, PathBuf::from("settings/w"));
+
+    for (text, expect) in [
+        ("[judge]\n", "1:2: the section [judge.model] is missing"),
+        (
+            "[judge]\nkind = 'match'\n[judge.model]\nkind = 'openai'\nmodel = 'm'\n",
+            "a judge by string match has no model",
+        ),
+        ("[judge.model]\nkind = 'openai'\n", "the key `model` is missing in [judge.model]"),
+        ("[judge]\nname = 'a/b'\nkind = 'match'\n", "the judge's name `a/b`"),
+        ("[judge]\nkind = 'math'\n", "unknown kind `math`; did you mean `match`?"),
+    ] {
+        let found = problems(&format!("{text}{SMALL}"), &[]);
+        assert!(found.iter().any(|problem| problem.contains(expect)), "{expect}: {found:?}");
+    }
+    assert!(config(&format!("[judge]\nkind = 'match'\n{SMALL}"), &[]).judge.unwrap().model.is_none());
+}
+
+/// The messages about the endpoint configuration with lines put behind its model's own.
+fn endpoint_problems(lines: &str) -> Vec<String> {
+    let text = ENDPOINT.replace("[[benchmark]]", &format!("{lines}\n[[benchmark]]"));
+    let found = problems(&text, &[]);
+    found.iter().filter_map(|text| Some(text.split_once(": ")?.1.to_owned())).collect()
+}
+
+#[test]
+fn an_endpoint_is_resolved() {
+    let model = config(ENDPOINT, &[]).model;
+    assert_eq!((model.kind, model.name.as_str()), (ModelKind::OpenAi, "org/m"));
+    assert_eq!(model.local, None);
+    assert_eq!(model.audio, audio(86_400.0, Window::Whole));
+    let endpoint = model.endpoint.unwrap();
+    assert_eq!(endpoint.base_urls, ["http://localhost:8000/v1"]);
+    assert_eq!(endpoint.api_key_env.as_deref(), Some("MY_KEY"));
+    assert_eq!((endpoint.flow.concurrency, endpoint.formats), (16, None));
+    // Providers have addresses of their own.
+    let text = ENDPOINT.replace("base_url = \"http://localhost:8000/v1\"\n", "");
+    for (kind, url) in [
+        ("openai", "https://api.openai.com/v1"),
+        ("gemini", "https://generativelanguage.googleapis.com"),
+        ("anthropic", "https://api.anthropic.com"),
+    ] {
+        let config = config(&text.replace("openai", kind), &[]);
+        assert_eq!(config.model.endpoint.unwrap().base_urls, [url]);
+    }
+    assert_eq!(
+        problems(&text.replace("openai", "azure"), &[]),
+        ["settings/small.toml:2:2: the key `base_url` is missing in [model]"]
+    );
+}
+
+#[test]
+fn keys_of_another_kind_are_refused() {
+    for (lines, expect) in [
+        ("weights = 'w'", "`weights` belongs to local models; this model is `openai`"),
+        ("batch_size = 4", "`batch_size` belongs to local models; this model is `openai`"),
+        (
+            "api_version = 'v1'",
+            "`api_version` belongs to `azure`, `gemini` and `anthropic`; this model is `openai`",
+        ),
+        (
+            "[model.transcription]\nlanguage = 'en'",
+            "`transcription` belongs to `transcription`; this model is `openai`",
+        ),
+    ] {
+        assert_eq!(endpoint_problems(lines), [expect]);
+    }
+    check("[model]", "base_url = 'http://h/v1'", "`base_url` belongs to endpoints; this model is `local`");
+    check("[model.flow]", "rpm = 3", "`flow` belongs to endpoints; this model is `local`");
+    check("[model.endpoint]", "stream = true", "`endpoint` belongs to endpoints; this model is `local`");
+    check("[model.audio]", "transcode = 'wav'", "`transcode` belongs to endpoints; this model is `local`");
+    let gemini = ENDPOINT.replace("openai", "gemini");
+    assert_eq!(
+        problems(&gemini, &["model.audio.form=audio_url"]),
+        ["--set: column 13: `form` belongs to `openai` and `azure`; this model is `gemini`"]
+    );
+    assert_eq!(
+        problems(&gemini.replace("model = \"org/m\"\n", ""), &["model.endpoint.stream=true"]),
+        [
+            "settings/small.toml:2:2: the key `model` is missing in [model]",
+            "--set: column 16: `stream` belongs to `openai` and `azure`; this model is `gemini`",
+        ]
+        .map(str::to_owned)
+    );
+}
+
+#[test]
+fn endpoint_values_that_make_no_sense() {
+    for (lines, expect) in [
+        ("[model.audio]\nwindow = 'first'", "to send the first seconds of a clip it has to be written anew"),
+        ("[model.audio]\nformats = ['wave']", "unknown format `wave`; did you mean `wav`?"),
+        (
+            "[model.audio]\nformats = ['mp3']\ntranscode = 'wav'",
+            "clips are transcoded to wav, which is not among the formats that the endpoint takes",
+        ),
+        ("[model.audio]\ntranscode = 'mp3'", "unknown transcode `mp3`"),
+        ("[model.audio]\nform = 'audio-url'", "unknown form `audio-url`; did you mean `audio_url`?"),
+        ("[model.flow]\nmin_concurrency = 17", "`min_concurrency` is above `concurrency`"),
+        (
+            "[model.flow]\ntimeout_seconds = 5\ndeadline_seconds = 4",
+            "`deadline_seconds` is below `timeout_seconds`, so no attempt would have its time",
+        ),
+        ("[model.flow]\nrpm = 0", "`rpm` must be at least 1 and at most 4294967295, found 0"),
+        ("[model.price]\nmax_cost = 1", "`max_cost` needs prices to count with"),
+        ("[model.endpoint]\nsend = ['topp']", "unknown send `topp`; did you mean `top_p`?"),
+        ("[model.endpoint]\nextra_body = { messages = [] }", "`extra_body` must not set `messages`"),
+        ("[model.endpoint]\nextra_body = { a = [nan] }", "`extra_body`: JSON has finite numbers only"),
+        ("[model.endpoint]\nextra_body = { a = { b = 2026-01-01 } }", "`extra_body`: JSON has no dates"),
+        ("[model.endpoint]\nheaders = { 'a b' = 'c' }", "`a b` cannot be the name of a header"),
+        ("[model.endpoint]\nheaders = { a = '$' }", "`a`: a `$` is not followed by the name of a variable"),
+        ("base_urls = ['http://h']", "`base_url` and `base_urls` are both here"),
+    ] {
+        assert_eq!(endpoint_problems(lines), [expect], "{lines}");
+    }
+    for (url, expect) in [
+        ("localhost:8000/v1", "`base_url` must begin with http:// or https://"),
+        ("http:///v1", "`base_url` names no server"),
+        ("http://h/v1?a=b", "`base_url` holds a query"),
+        ("", "`base_url` is empty"),
+    ] {
+        let found = problems(&ENDPOINT.replace("http://localhost:8000/v1", url), &[]);
+        assert_eq!(found, [format!("settings/small.toml:5:12: {expect}")]);
+    }
+    let rate = read(ENDPOINT, &["model.audio.rate=16000"]).unwrap().warnings;
+    assert_eq!(rate.len(), 1);
+    assert!(read(ENDPOINT, &["model.audio={window='first', transcode='wav'}"]).is_ok());
+}
+
+/// Whatever is wrong with a file, its errors show no key that stands in it.
+#[test]
+fn errors_show_no_secrets() {
+    for (from, to) in [
+        ("base_url = \"", "api_key = \"s3cret-0123456789\"\nbase_url = \""),
+        ("base_url = \"", "api_key = s3cret-0123456789\nbase_url = \""),
+        ("\"MY_KEY\"", "\"s3cret-0123456789\""),
+        ("http://localhost", "http://me:s3cret-0123456789@localhost"),
+        ("[[benchmark]]", "[model.endpoint]\nproxy = 'http://me:s3cret-0123456789@p'\n[[benchmark]]"),
+        (
+            "[[benchmark]]",
+            "[model.endpoint]\nheaders = { Authorization = 'Bearer s3cret-0123456789' }\n[[benchmark]]",
+        ),
+        ("[[benchmark]]", "[model.endpoint.headers]\nx-api-key = 's3cret-0123456789'\n[[benchmark]]"),
+    ] {
+        let error = read(&ENDPOINT.replace(from, to), &[]).map(|l| l.config).unwrap_err().to_string();
+        assert!(!error.contains("s3cret"), "{error}");
+    }
+    let error = read(ENDPOINT, &["model.api_key=s3cret-0123456789"]).map(|l| l.config).unwrap_err();
+    assert!(error.to_string().contains("name that: api_key_env = \"MY_KEY\""), "{error}");
+    assert!(!error.to_string().contains("s3cret"), "{error}");
+}
+
+/// The manifest holds the resolved configuration: names of variables, and the numbers as they are.
+#[test]
+fn an_endpoint_survives_the_manifest() {
+    let sets = [
+        "model.endpoint.headers={ x-key = \"$K\" }",
+        "model.endpoint.extra_body={ a = [1, 2.5, { b = true }] }",
+    ];
+    let config = config(ENDPOINT, &sets);
+    let json = serde_json::to_string(&config).unwrap();
+    assert!(json.contains("\"$K\"") && json.contains("\"MY_KEY\""), "{json}");
+    assert_eq!(serde_json::from_str::<RunConfig>(&json).unwrap(), config);
+}
