@@ -8,6 +8,8 @@ pub mod benchmark;
 pub mod cli;
 pub mod config;
 pub mod dataset;
+#[cfg(any(feature = "endpoint", feature = "hub"))]
+mod http;
 #[cfg(feature = "hub")]
 pub mod hub;
 pub mod media;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
 
 use super::exit::{self, Failure};
+use super::progress::plural;
 use super::{CheckArgs, open, print, probe, weights};
 use crate::config::RunConfig;
 use crate::media::{self, MediaSource};
@@ -252,9 +253,4 @@ fn clips(
 
 fn length(source: &AudioSource) -> f64 {
     source.frames as f64 / f64::from(source.rate.max(1))
-}
-
-/// `1 request`, `2 requests`.
-fn plural(n: u64, what: &str) -> String {
-    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use clap::Args;
 use serde::Serialize;
@@ -11,16 +11,13 @@ use serde_json::Value;
 
 use super::exit::{self, Failure};
 use super::print;
-use super::progress::duration;
+use super::progress::{EVERY, duration};
 use crate::benchmark::sources::{self, sources};
 use crate::config;
 use crate::dataset::{Choice, Dataset, DatasetError};
 use crate::prepare::{self, Asked};
 use crate::run::manifest::Manifest;
 use crate::survey::{Survey, Surveyor};
-
-/// How often progress is written.
-const EVERY: Duration = Duration::from_secs(5);
 
 /// Which data, and how they are shown.
 #[derive(Debug, Args)]

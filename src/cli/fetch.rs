@@ -10,13 +10,15 @@ use tokio::runtime::Runtime;
 use super::exit::{self, Failure};
 use super::fetch_progress::FetchProgress;
 use super::print;
+use super::progress::plural;
 use super::run::wait_for_signal;
 use crate::benchmark::sources::{Sources, sources};
 use crate::config;
 use crate::hub::carry_out::{Orders, carry_out, lock_folder};
 use crate::hub::plan::{Choice, PartPlan, Plan, plan, room};
 use crate::hub::record::{Record, Verified};
-use crate::hub::{Hub, HubError, Lookup, ModelFiles, free_space, size};
+use crate::hub::{Hub, HubError, Lookup, ModelFiles, free_space};
+use crate::types::size;
 
 /// What to fetch, and how.
 #[derive(Debug, Args)]
@@ -206,18 +208,17 @@ fn failure(failed: &[(String, HubError)]) -> Failure {
     lines.dedup();
     lines.push(format!(
         "{} not fetched; what came is kept. To go on, give the same command again",
-        plural(failed.len(), "file was", "files were")
+        match failed.len() {
+            1 => "1 file was".to_owned(),
+            n => format!("{n} files were"),
+        }
     ));
     Failure::new(code, lines.join("\n"))
 }
 
-fn plural(n: usize, one: &str, many: &str) -> String {
-    if n == 1 { format!("1 {one}") } else { format!("{n} {many}") }
-}
-
 fn counts(plan: &Plan) -> String {
     let bytes = plan.parts.iter().map(PartPlan::bytes).sum();
-    format!("{}, {}", plural(plan.files().count(), "file", "files"), size(bytes))
+    format!("{}, {}", plural(plan.files().count() as u64, "file"), size(bytes))
 }
 
 fn day(time: &str) -> &str {
@@ -239,7 +240,7 @@ fn describe(hub: &Hub, sources: &Sources, plan: &Plan) -> String {
             0 => String::new(),
             have => format!(", {} here already", size(have)),
         };
-        let files = plural(part.files.len(), "file", "files");
+        let files = plural(part.files.len() as u64, "file");
         let _ = writeln!(out, "  {:width$}  {files}, {total}{here}", part.name);
         let _ = writeln!(out, "  {:width$}  {}: {}", "", part.from, part.about);
         for note in &part.notes {
@@ -321,7 +322,7 @@ fn fetch_model(hub: &Hub, runtime: &Runtime, id: &str, args: &FetchArgs) -> Resu
     }
     print(&format!(
         "{} in {}: {} fetched now\nin a config: weights = \"{id}\", revision = \"{}\"\n",
-        plural(files.wanted.len(), "file", "files"),
+        plural(files.wanted.len() as u64, "file"),
         files.folder.display(),
         size(progress.came()),
         files.listing.commit
@@ -341,7 +342,7 @@ pub(super) fn describe_model(files: &ModelFiles) -> String {
         files.listing.repo,
         files.listing.revision,
         files.listing.commit.get(..7).unwrap_or_default(),
-        plural(files.wanted.len(), "file", "files"),
+        plural(files.wanted.len() as u64, "file"),
         size(files.bytes)
     )
 }

@@ -4,15 +4,13 @@
 use std::collections::HashMap;
 use std::io::IsTerminal as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar};
 
-use super::progress::duration;
-use crate::hub::{Event, Observer, size};
-
-/// How often a plain line is written.
-const EVERY: Duration = Duration::from_secs(5);
+use super::progress::{EVERY, pace, style};
+use crate::hub::{Event, Observer};
+use crate::types::size;
 
 /// What the user sees of downloads.
 pub(super) struct FetchProgress {
@@ -103,20 +101,10 @@ impl FetchProgress {
     }
 }
 
-fn style(template: &str) -> ProgressStyle {
-    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
-}
-
 impl State {
     fn plain(&self) -> String {
         let (files, bytes) = self.total;
-        let seconds = self.begun.elapsed().as_secs_f64();
-        let rate = if seconds > 0.0 { self.came as f64 / seconds } else { 0.0 };
-        let left = match bytes.saturating_sub(self.there) {
-            0 => String::new(),
-            left if rate > 0.0 => format!(", {} left", duration(left as f64 / rate)),
-            _ => ", time left unknown".to_owned(),
-        };
+        let (rate, left) = pace(self.came, bytes.saturating_sub(self.there), Some(self.begun));
         format!(
             "fetched {} of {} ({} of {files} files), {}/s{left}",
             size(self.there),

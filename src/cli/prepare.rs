@@ -9,9 +9,10 @@ use clap::Args;
 use super::exit::{self, Failure};
 use super::prepare_progress::PrepareProgress;
 use super::print;
-use super::progress::duration;
+use super::progress::{duration, plural};
 use crate::dataset::prepared::{Counts, FOLDER, Record, SetRecord};
 use crate::prepare::{Asked, Plan, PrepareError, carry_out, plan};
+use crate::types::size;
 
 /// Problems of a set that are shown.
 const SHOWN: usize = 10;
@@ -42,18 +43,6 @@ impl From<PrepareError> for Failure {
     }
 }
 
-/// A number of bytes, short.
-pub(super) fn size(bytes: u64) -> String {
-    let (unit, name) = match bytes {
-        0..1_000 => return format!("{bytes} bytes"),
-        1_000..1_000_000 => (1e3, "kB"),
-        1_000_000..1_000_000_000 => (1e6, "MB"),
-        1_000_000_000..1_000_000_000_000 => (1e9, "GB"),
-        _ => (1e12, "TB"),
-    };
-    format!("{:.1} {name}", bytes as f64 / unit)
-}
-
 /// `harness prepare`
 pub(super) fn prepare(args: &PrepareArgs) -> Result<u8, Failure> {
     let data = args.data.clone().unwrap_or_else(|| PathBuf::from("data").join(&args.benchmark));
@@ -76,7 +65,7 @@ pub(super) fn prepare(args: &PrepareArgs) -> Result<u8, Failure> {
             lines,
             "{}: {} of {} in {} -> {}",
             plan.benchmark,
-            sets(todo.len()),
+            plural(todo.len() as u64, "set"),
             size(bytes),
             plan.data.display(),
             plan.to.join(FOLDER).display()
@@ -101,10 +90,6 @@ pub(super) fn prepare(args: &PrepareArgs) -> Result<u8, Failure> {
     let broken = report(&plan, record.as_ref(), &mut lines);
     print(&lines)?;
     Ok(if broken { exit::INCOMPLETE } else { exit::DONE })
-}
-
-fn sets(n: usize) -> String {
-    if n == 1 { "1 set".to_owned() } else { format!("{n} sets") }
 }
 
 /// A line a set, and its problems; whether there are any.
@@ -159,8 +144,7 @@ fn describe(counts: &Counts) -> String {
         let _ = write!(out, "; {} places hold no recording", counts.absent);
     }
     if counts.problems > 0 {
-        let s = if counts.problems == 1 { "" } else { "s" };
-        let _ = write!(out, "; {} problem{s}", counts.problems);
+        let _ = write!(out, "; {}", plural(counts.problems, "problem"));
     }
     out
 }

@@ -2,16 +2,13 @@
 
 use std::io::IsTerminal as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 
-use super::prepare::size;
-use super::progress::duration;
+use super::progress::{EVERY, pace, style};
 use crate::prepare::Event;
-
-/// How often a plain line is written.
-const EVERY: Duration = Duration::from_secs(5);
+use crate::types::size;
 
 /// What the user sees.
 pub(super) struct PrepareProgress {
@@ -36,9 +33,7 @@ impl PrepareProgress {
             let bar = ProgressBar::new(total);
             let template =
                 "{bar:30} {decimal_bytes}/{decimal_total_bytes} {decimal_bytes_per_sec} left {eta} {msg}";
-            bar.set_style(
-                ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()),
-            );
+            bar.set_style(style(template));
             bar
         });
         Self { bar, state: Mutex::new(State { total, done: 0, now: 0, rows: 0, begun: now, last: now }) }
@@ -90,13 +85,7 @@ impl PrepareProgress {
 
 impl State {
     fn plain(&self) -> String {
-        let seconds = self.begun.elapsed().as_secs_f64();
-        let rate = if seconds > 0.0 { self.now as f64 / seconds } else { 0.0 };
-        let left = match self.total.saturating_sub(self.done) {
-            0 => String::new(),
-            left if rate > 0.0 => format!(", {} left", duration(left as f64 / rate)),
-            _ => ", time left unknown".to_owned(),
-        };
+        let (rate, left) = pace(self.now, self.total.saturating_sub(self.done), Some(self.begun));
         format!(
             "prepared {} of {} ({} rows), {}/s{left}",
             size(self.done),

@@ -11,7 +11,7 @@ use crate::run::generate::{Event, Observer};
 use crate::types::{Outcome, Usage};
 
 /// How often a plain line is written.
-const EVERY: Duration = Duration::from_secs(5);
+pub(super) const EVERY: Duration = Duration::from_secs(5);
 
 /// How often where nothing happens.
 const EVERY_QUIET: Duration = Duration::from_secs(30);
@@ -61,10 +61,7 @@ impl Progress {
             .map(|((label, total), done)| {
                 let bar = bars.as_ref().map(|bars| {
                     let bar = bars.add(ProgressBar::new(total).with_position(done));
-                    let style = ProgressStyle::with_template(
-                        "{prefix} {bar:30} {pos}/{len} {per_sec} left {eta} {msg}",
-                    );
-                    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+                    bar.set_style(style("{prefix} {bar:30} {pos}/{len} {per_sec} left {eta} {msg}"));
                     bar.set_prefix(format!("{label:width$}"));
                     bar.reset_eta();
                     bar
@@ -84,9 +81,7 @@ impl Progress {
             .collect();
         let foot = bars.as_ref().map(|bars| {
             let foot = bars.add(ProgressBar::new_spinner());
-            foot.set_style(
-                ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_bar()),
-            );
+            foot.set_style(style("{msg}"));
             foot
         });
         Self {
@@ -177,14 +172,7 @@ impl Line {
 
     fn plain(&self) -> String {
         let share = 100 * self.done / self.total.max(1);
-        let seconds = self.first.map_or(0.0, |first| first.elapsed().as_secs_f64());
-        let rate = if seconds > 0.0 { self.here as f64 / seconds } else { 0.0 };
-        let left = self.total.saturating_sub(self.done);
-        let eta = match left {
-            0 => String::new(),
-            _ if rate > 0.0 => format!(", {} left", duration(left as f64 / rate)),
-            _ => ", time left unknown".to_owned(),
-        };
+        let (rate, eta) = pace(self.here, self.total.saturating_sub(self.done), self.first);
         format!(
             "{}: {}/{} ({share} %), {rate:.1}/s{eta}; {}",
             self.label,
@@ -193,6 +181,29 @@ impl Line {
             self.counts()
         )
     }
+}
+
+/// How fast work goes, in units a second, and when it ends, as the rest of a sentence: `now` units were done since
+/// `begun`, and `left` are to be done.
+pub(super) fn pace(now: u64, left: u64, begun: Option<Instant>) -> (f64, String) {
+    let seconds = begun.map_or(0.0, |begun| begun.elapsed().as_secs_f64());
+    let rate = if seconds > 0.0 { now as f64 / seconds } else { 0.0 };
+    let end = match left {
+        0 => String::new(),
+        _ if rate > 0.0 => format!(", {} left", duration(left as f64 / rate)),
+        _ => ", time left unknown".to_owned(),
+    };
+    (rate, end)
+}
+
+/// A bar's style.
+pub(super) fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+/// `1 request`, `2 requests`.
+pub(super) fn plural(n: u64, what: &str) -> String {
+    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
 }
 
 pub(super) fn duration(seconds: f64) -> String {

@@ -96,7 +96,7 @@ mod of_hub {
 
     /// Some files are missing and cannot be fetched.
     fn not_whole(loaded: &Loaded, files: &ModelFiles) -> Failure {
-        let (have, bytes) = (crate::hub::size(files.have), crate::hub::size(files.bytes));
+        let (have, bytes) = (crate::types::size(files.have), crate::types::size(files.bytes));
         problem(
             loaded,
             &format!(

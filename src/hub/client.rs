@@ -5,7 +5,6 @@
 //! that fall silent are given up. When the hub asks to wait, all files wait. Certificates are the system's
 //! (`SSL_CERT_FILE` moves them).
 
-use std::error::Error as _;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -19,6 +18,7 @@ use super::error::HubError;
 use super::retry::{LONGEST, wait_asked};
 use crate::config::hub::HubSettings;
 use crate::config::secret::ApiKey;
+use crate::http;
 
 /// Redirects that are followed for one file.
 const REDIRECTS: usize = 10;
@@ -79,7 +79,7 @@ impl Reply {
     }
 
     pub(super) fn header(&self, name: &str) -> Option<&str> {
-        self.response.headers().get(name)?.to_str().ok().map(str::trim)
+        http::header(self.response.headers(), name)
     }
 
     /// The length of the body, where the server tells it.
@@ -114,8 +114,7 @@ pub(super) struct Client {
 
 impl Client {
     pub(super) fn new(settings: &HubSettings) -> Result<Self, HubError> {
-        // Another part of the program may have installed one, which then serves as well.
-        drop(rustls::crypto::ring::default_provider().install_default());
+        http::install_tls();
         let mut builder = reqwest::Client::builder()
             .user_agent(concat!("harness/", env!("CARGO_PKG_VERSION")))
             .redirect(reqwest::redirect::Policy::none())
@@ -363,17 +362,7 @@ fn host(url: &Url) -> String {
     url.host_str().unwrap_or("the server").to_owned()
 }
 
-/// The text of an error and of what caused it, each once, without the address: signed ones are secrets.
+/// The text of an error and of what caused it, without the address: signed ones are secrets.
 fn chain(error: reqwest::Error) -> String {
-    let error = error.without_url();
-    let mut text = error.to_string();
-    let mut link = error.source();
-    while let Some(error) = link {
-        let cause = error.to_string();
-        if !text.contains(&cause) {
-            text = format!("{text}: {cause}");
-        }
-        link = error.source();
-    }
-    text
+    http::chain(&error.without_url())
 }

@@ -216,15 +216,3 @@ impl HubError {
         )
     }
 }
-
-/// A number of bytes for people, in units of 1000.
-pub fn size(bytes: u64) -> String {
-    let (unit, name) = match bytes {
-        0..1_000 => return format!("{bytes} bytes"),
-        1_000..1_000_000 => (1e3, "kB"),
-        1_000_000..1_000_000_000 => (1e6, "MB"),
-        1_000_000_000..1_000_000_000_000 => (1e9, "GB"),
-        _ => (1e12, "TB"),
-    };
-    format!("{:.1} {name}", bytes as f64 / unit)
-}

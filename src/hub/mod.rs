@@ -32,7 +32,7 @@ mod unpack;
 pub use api::Entry;
 pub use cache::{Cache, Repo, RepoKind};
 pub use disk::free as free_space;
-pub use error::{HubError, size};
+pub use error::HubError;
 pub use models::ModelFiles;
 pub use store::{Hub, Listing, Lookup};
 

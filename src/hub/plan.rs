@@ -15,8 +15,9 @@ use super::names::{below, fits, hint, is_commit};
 use super::record::{FileRecord, Record, Verified};
 use super::sink::{Check, Sums};
 use super::store::{Hub, Listing, Lookup};
-use super::{Observer, disk, size};
+use super::{Observer, disk};
 use crate::benchmark::sources::{HubKind, Origin, SourceFile, SourcePart, Sources, Unpack};
+use crate::types::size;
 
 /// Sizes that are asked for at once.
 const ASKED: usize = 8;

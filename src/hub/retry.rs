@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
+use reqwest::header::HeaderMap;
+
+use crate::http;
 
 /// Attempts in a row that bring no byte before a file is given up.
 pub(super) const ATTEMPTS: u32 = 7;
@@ -61,18 +63,10 @@ impl Backoff {
 /// How long a server asks to wait: `Retry-After` in seconds or as a date, else the hub's `RateLimit`, whose `t` is
 /// the time until the limit is lifted.
 pub(super) fn wait_asked(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
-    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
-    if let Some(value) = text(RETRY_AFTER.as_str()) {
-        if let Some(seconds) = value.parse::<f64>().ok().filter(|seconds| *seconds >= 0.0) {
-            return Duration::try_from_secs_f64(seconds).ok();
-        }
-        let date = |value: &str| jiff::fmt::rfc2822::parse(value).ok().map(|zoned| zoned.timestamp());
-        let now = text(DATE.as_str()).and_then(date).unwrap_or(now);
-        if let Some(then) = date(value) {
-            return Some(Duration::try_from(then.duration_since(now)).unwrap_or_default());
-        }
+    if let Some(wait) = http::retry_after(headers, now) {
+        return Some(wait);
     }
-    let limit = text("ratelimit")?;
+    let limit = http::header(headers, "ratelimit")?;
     let part = limit.split(';').find_map(|part| part.trim().strip_prefix("t="))?;
     part.parse::<u64>().ok().map(Duration::from_secs)
 }

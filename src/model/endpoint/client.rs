@@ -21,6 +21,7 @@ use super::reply::{Cause, Reply, shorten};
 use super::spec::EndpointSpec;
 use super::spec_check::EndpointError;
 use crate::config::secret::ApiKey;
+use crate::http::{self, chain};
 
 /// The largest reply that is read; an answer is text.
 const LARGEST_REPLY: usize = 64 << 20;
@@ -43,8 +44,7 @@ pub(super) struct Transport {
 
 impl Transport {
     pub(super) fn new(spec: &EndpointSpec, bases: &[Url]) -> Result<Self, EndpointError> {
-        // Another part of the program may have installed one, which then serves as well.
-        drop(rustls::crypto::ring::default_provider().install_default());
+        http::install_tls();
         let secure = bases.iter().any(|base| base.scheme() == "https");
         let mut builder = Client::builder()
             .user_agent(concat!("harness/", env!("CARGO_PKG_VERSION")))
@@ -207,18 +207,4 @@ fn of_link(error: &(dyn std::error::Error + 'static)) -> Option<(Cause, bool)> {
         return Some((Cause::Dns, false));
     }
     text.starts_with("invalid HTTP").then_some((Cause::Malformed, false))
-}
-
-/// The text of an error and of what caused it, each once.
-fn chain(error: &reqwest::Error) -> String {
-    let mut text = error.to_string();
-    let mut link = error.source();
-    while let Some(error) = link {
-        let cause = error.to_string();
-        if !text.contains(&cause) {
-            text = format!("{text}: {cause}");
-        }
-        link = error.source();
-    }
-    text
 }

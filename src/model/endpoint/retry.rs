@@ -8,9 +8,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
-use reqwest::header::{DATE, HeaderMap, HeaderName, RETRY_AFTER};
+use reqwest::header::{HeaderMap, HeaderName};
 
 use super::spec::Retries;
+use crate::http;
 use crate::types::Digest;
 
 /// The longest wait that a header may ask for; more is a number that means something else.
@@ -54,20 +55,13 @@ impl Backoff {
 /// How long a server asks to wait, by its headers: `retry-after-ms`, `retry-after` in seconds or as a date,
 /// else the time until a limit that is used up is reset.
 pub(super) fn wait_asked(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
-    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
-    if let Some(wait) = text("retry-after-ms").and_then(|value| seconds(value, 1e-3)) {
+    asked(headers, now).map(|wait| wait.min(LONGEST))
+}
+
+fn asked(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
+    let milliseconds = http::header(headers, "retry-after-ms").and_then(http::seconds);
+    if let Some(wait) = milliseconds.map(|wait| wait / 1000).or_else(|| http::retry_after(headers, now)) {
         return Some(wait);
-    }
-    if let Some(value) = text(RETRY_AFTER.as_str()) {
-        if let Some(wait) = seconds(value, 1.0) {
-            return Some(wait);
-        }
-        let date = |value: &str| jiff::fmt::rfc2822::parse(value).ok().map(|zoned| zoned.timestamp());
-        // The server's own clock where it tells: only the difference matters.
-        let now = text(DATE.as_str()).and_then(date).unwrap_or(now);
-        if let Some(then) = date(value) {
-            return Some(until(then, now));
-        }
     }
     // x-ratelimit-reset-requests, anthropic-ratelimit-input-tokens-reset, ratelimit-reset…
     let resets: Vec<(bool, Duration)> = headers
@@ -89,16 +83,16 @@ fn used_up(reset: &HeaderName, headers: &HeaderMap) -> bool {
 /// A reset header: a duration (`6m0s`, `120ms`, `1.5`), a date (RFC 3339) or a Unix time in s or ms.
 fn reset(value: &str, now: Timestamp) -> Option<Duration> {
     if let Ok(then) = value.parse::<Timestamp>() {
-        return Some(until(then, now));
+        return Some(http::until(then, now));
     }
     if let Ok(number) = value.parse::<f64>() {
         let unix = |milliseconds: f64| {
-            Timestamp::from_millisecond(milliseconds as i64).ok().map(|then| until(then, now))
+            Timestamp::from_millisecond(milliseconds as i64).ok().map(|then| http::until(then, now))
         };
         return match number {
             _ if number > 1e11 => unix(number),
             _ if number > 1e9 => unix(number * 1e3),
-            _ => seconds(value, 1.0),
+            _ => http::seconds(value),
         };
     }
     duration(value)
@@ -130,16 +124,6 @@ pub(super) fn duration(text: &str) -> Option<Duration> {
         rest = after;
     }
     Duration::try_from_secs_f64(total).ok().map(|wait| wait.min(LONGEST))
-}
-
-fn seconds(value: &str, unit: f64) -> Option<Duration> {
-    let number = value.parse::<f64>().ok().filter(|number| *number >= 0.0)?;
-    Duration::try_from_secs_f64(number * unit).ok().map(|wait| wait.min(LONGEST))
-}
-
-/// The time from `now` to `then`; nothing when that is past.
-fn until(then: Timestamp, now: Timestamp) -> Duration {
-    Duration::try_from(then.duration_since(now)).unwrap_or_default().min(LONGEST)
 }
 
 #[cfg(test)]
