@@ -590,3 +590,32 @@ impl ImageFile {
 fn base64(bytes: &[u8]) -> Bytes {
     Bytes::from(base64_simd::STANDARD.encode_to_string(bytes))
 }
+
+/// What tests of several rooms make.
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::{Digest, Outcome, Response, Tags, Usage};
+
+    /// A response of no request in particular.
+    pub(crate) fn response(outcome: Outcome, text: &str) -> Response {
+        Response {
+            key: Digest([0; 32]),
+            request: Digest([0; 32]),
+            benchmark: String::new(),
+            sample: String::new(),
+            tags: Tags::new(),
+            outcome,
+            text: text.to_owned(),
+            error: None,
+            tokens: None,
+            usage: Usage::default(),
+            seconds: 0.0,
+            attempts: 1,
+            media: Vec::new(),
+            media_bytes: None,
+            reused_from: None,
+            judge: None,
+            time: String::new(),
+        }
+    }
+}

@@ -245,6 +245,29 @@ fn unknown_benchmark(name: &str) -> BuildError {
     BuildError::unknown("benchmark", name, catalogue().into_iter().map(|entry| entry.name).collect())
 }
 
+/// Refuses keys that a benchmark has no use for; each comes with whether it is given.
+pub(super) fn check_keys(
+    benchmark: &'static str,
+    useless: &[(&'static str, bool)],
+) -> Result<(), BuildError> {
+    match useless.iter().find(|(_, given)| *given) {
+        Some((key, _)) => Err(BuildError::Useless { benchmark, key }),
+        None => Ok(()),
+    }
+}
+
+/// Checks names of a kind against those that there are.
+pub(super) fn check_names<'a>(
+    what: &'static str,
+    names: impl IntoIterator<Item = &'a String>,
+    known: &[&'static str],
+) -> Result<(), BuildError> {
+    match names.into_iter().find(|name| !known.contains(&name.as_str())) {
+        Some(name) => Err(BuildError::unknown(what, name, known.to_vec())),
+        None => Ok(()),
+    }
+}
+
 /// Checks a set of texts: no names that are not `known`, all that are `needed`, and in each its places.
 pub(super) fn check_prompts(
     prompts: &PromptSet,

@@ -19,7 +19,7 @@ use crate::model::ModelIdentity;
 use crate::prompt::PromptInfo;
 use crate::report::published::Published;
 use crate::report::table::Table;
-use crate::types::{Generation, Planned, Prompt, Response, Sample, Tags};
+use crate::types::{Digest, Generation, Planned, Prompt, Response, Sample, Tags};
 #[cfg(test)]
 pub(crate) use build::tests::section as section_with_defaults;
 pub use build::{
@@ -43,6 +43,15 @@ pub struct Draft {
     pub judging: Tags,
     /// What is asked.
     pub prompt: Prompt,
+}
+
+impl Draft {
+    /// The request as a plan holds it, and what is asked. `request` is its id, `benchmark` the label of its section.
+    pub fn planned(self, request: Digest, benchmark: &str, sample: &str) -> (Planned, Prompt) {
+        let Self { conditions, tags, gold, judging, prompt } = self;
+        let (benchmark, sample) = (benchmark.to_owned(), sample.to_owned());
+        (Planned { request, benchmark, conditions, sample, tags, gold, judging }, prompt)
+    }
 }
 
 /// What a benchmark may look at to say how a run departs from its paper.

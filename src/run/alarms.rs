@@ -180,7 +180,7 @@ impl Line {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::{AudioRecord, AudioSource, Digest, MediaRecord, Usage, Window};
+    use crate::types::{AudioRecord, AudioSource, Digest, MediaRecord, Usage, Window, testing};
 
     fn response(seconds: f64, prompt_tokens: u64, bytes: Option<u64>, outcome: Outcome) -> Response {
         let samples = (seconds * 16_000.0) as u64;
@@ -188,32 +188,19 @@ mod tests {
             AudioSource { format: "wav".into(), rate: 16_000, channels: 1, bits: 16, frames: samples };
         let record =
             AudioRecord { source, window: Window::Whole, start: 0, samples, rate: 16_000, steps: vec![] };
-        let digest = Digest::of(b"x");
+        let media = MediaRecord {
+            name: "a.wav".into(),
+            digest: Digest::of(b"x"),
+            bytes: 1,
+            modified: None,
+            audio: Some(record),
+            sent: None,
+        };
         Response {
-            key: digest,
-            request: digest,
-            benchmark: "b".into(),
-            sample: "s".into(),
-            tags: crate::types::Tags::new(),
-            outcome,
-            text: String::new(),
-            error: None,
-            tokens: None,
             usage: Usage { prompt_tokens, ..Usage::default() },
-            seconds: 0.0,
-            attempts: 1,
-            media: vec![MediaRecord {
-                name: "a.wav".into(),
-                digest,
-                bytes: 1,
-                modified: None,
-                audio: Some(record),
-                sent: None,
-            }],
+            media: vec![media],
             media_bytes: bytes,
-            reused_from: None,
-            judge: None,
-            time: String::new(),
+            ..testing::response(outcome, "")
         }
     }
 

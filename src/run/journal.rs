@@ -16,7 +16,7 @@ use serde::Deserialize;
 use super::journal_index::{Entry, Index, Line, LineMedia, Place};
 use super::journal_io::{Reader, Syncer};
 use super::journal_scan::{Scan, scan};
-use crate::types::{Digest, Outcome, Response, Usage};
+use crate::types::{Digest, Response, Usage};
 
 pub use super::journal_scan::Unchanged;
 
@@ -171,11 +171,6 @@ impl Journal {
         self.index.spent()
     }
 
-    /// The outcome of the latest response to a request.
-    pub fn outcome(&self, request: &Digest) -> Option<Outcome> {
-        self.index.request(request).map(|place| place.outcome)
-    }
-
     /// The latest response to a request.
     pub fn response(&self, request: &Digest) -> Result<Option<Response>, JournalError> {
         self.index.request(request).map(|place| self.load(place)).transpose()
@@ -282,7 +277,7 @@ pub(super) fn check_header(path: &Path, line: &[u8]) -> Result<(), JournalError>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::Usage;
+    use crate::types::{Outcome, testing};
 
     const SAME: Unchanged<'static> = &|_, _, _| true;
 
@@ -292,19 +287,7 @@ mod tests {
             request: Digest::of(request.as_bytes()),
             benchmark: "b".into(),
             sample: request.into(),
-            tags: crate::types::Tags::new(),
-            outcome,
-            text: text.into(),
-            error: None,
-            tokens: None,
-            usage: Usage::default(),
-            seconds: 0.0,
-            attempts: 1,
-            media: Vec::new(),
-            media_bytes: None,
-            reused_from: None,
-            judge: None,
-            time: String::new(),
+            ..testing::response(outcome, text)
         }
     }
 
@@ -334,7 +317,8 @@ mod tests {
         let mut journal = Journal::append_to(&dir.path().join("r.jsonl"), SAME).unwrap();
         journal.append(&response("a", Outcome::Ok, "heard")).unwrap();
         journal.append(&response("a", Outcome::MediaError, "")).unwrap();
-        assert_eq!(journal.outcome(&Digest::of(b"a")), Some(Outcome::MediaError));
+        let latest = journal.response(&Digest::of(b"a")).unwrap();
+        assert_eq!(latest.map(|response| response.outcome), Some(Outcome::MediaError));
         assert_eq!(journal.answer(&Digest::of(b"key of a")).unwrap().unwrap().text, "heard");
     }
 

@@ -372,28 +372,10 @@ pub fn calls_about(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::{Outcome, Usage};
+    use crate::types::{Outcome, testing};
 
     fn response(text: &str) -> Response {
-        Response {
-            key: Digest([1; 32]),
-            request: Digest([2; 32]),
-            benchmark: "b".into(),
-            sample: "s".into(),
-            tags: Tags::new(),
-            outcome: Outcome::Ok,
-            text: text.into(),
-            error: None,
-            tokens: None,
-            usage: Usage::default(),
-            seconds: 0.0,
-            attempts: 1,
-            media: Vec::new(),
-            media_bytes: None,
-            reused_from: None,
-            judge: None,
-            time: String::new(),
-        }
+        testing::response(Outcome::Ok, text)
     }
 
     /// A verdict on another answer, or to another question, is none on this one.

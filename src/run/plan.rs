@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::folder::{FolderError, write_whole};
 use super::manifest::{DatasetFacts, ManifestBenchmark};
 use super::plan_file::{Hashing, write_header};
-use crate::benchmark::{Benchmark, DataCheck, Draft};
+use crate::benchmark::{Benchmark, DataCheck};
 use crate::config::{BenchmarkConfig, LimitBy};
 use crate::dataset::{Dataset, DatasetError, Fingerprint, RowError};
 use crate::model::ModelIdentity;
@@ -373,18 +373,9 @@ impl Plan {
         let facts = section.walk(selection, |sample| match sample {
             Err(error) => visit(Err(error)),
             Ok(sample) => section.benchmark.requests(&sample).into_iter().all(|draft| {
-                let Draft { conditions, tags, gold, judging, prompt } = draft;
-                let request = self.recipe.request(&section.config.label, &sample.id, &prompt);
-                let benchmark = section.config.label.clone();
-                let planned = Planned {
-                    request,
-                    benchmark,
-                    conditions,
-                    sample: sample.id.clone(),
-                    tags,
-                    gold,
-                    judging,
-                };
+                let label = &section.config.label;
+                let request = self.recipe.request(label, &sample.id, &draft.prompt);
+                let (planned, prompt) = draft.planned(request, label, &sample.id);
                 visit(Ok(PlannedRequest { section: index, planned, prompt, about: None }))
             }),
         })?;

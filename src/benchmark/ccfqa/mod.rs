@@ -11,7 +11,7 @@ mod row;
 mod score;
 mod tables;
 
-use super::build::{BuildError, Entry, PromptText, check_prompts};
+use super::build::{BuildError, Entry, PromptText, check_keys, check_names, check_prompts};
 use super::{Benchmark, BenchmarkScores, DataCheck, Draft, JudgeSetup, Judging, RunFacts, Scorer, sources};
 use crate::config::BenchmarkConfig;
 use crate::prompt::{PromptInfo, PromptSet, fill, places};
@@ -103,11 +103,7 @@ impl Condition {
         if names.is_empty() {
             return Ok(Self::DEFAULT.to_vec());
         }
-        let known = || Self::ALL.map(Self::name).to_vec();
-        let unknown = |name: &&String| Self::parse(name).is_none();
-        if let Some(name) = names.iter().find(unknown) {
-            return Err(BuildError::unknown("condition", name, known()));
-        }
+        check_names("condition", names, &Self::ALL.map(Self::name))?;
         Ok(Self::ALL.into_iter().filter(|c| names.iter().any(|name| name == c.name())).collect())
     }
 }
@@ -193,9 +189,7 @@ impl Ccfqa {
             ("fields", !config.fields.is_empty()),
             ("system", config.system.is_some()),
         ];
-        if let Some((key, _)) = useless.into_iter().find(|(_, given)| *given) {
-            return Err(BuildError::Useless { benchmark: NAME, key });
-        }
+        check_keys(NAME, &useless)?;
         let conditions = Condition::parse_all(&config.conditions)?;
         check_prompts(&prompts, &TEXTS, &needed(&conditions, prompts.get(SPEECH_FULL.name).is_some()))?;
         let languages = languages(&config.languages)?;
@@ -263,11 +257,7 @@ impl Ccfqa {
 
 /// The languages of these codes in the paper's order, each once; all of no codes.
 fn languages(codes: &[String]) -> Result<Vec<&'static Language>, BuildError> {
-    let unknown = |code: &&String| !LANGUAGES.iter().any(|language| language.code == **code);
-    if let Some(code) = codes.iter().find(unknown) {
-        let known = LANGUAGES.iter().map(|language| language.code).collect();
-        return Err(BuildError::unknown("language", code, known));
-    }
+    check_names("language", codes, &LANGUAGES.each_ref().map(|language| language.code))?;
     let asked = |language: &&Language| codes.is_empty() || codes.iter().any(|code| code == language.code);
     Ok(LANGUAGES.iter().filter(asked).collect())
 }

@@ -10,7 +10,8 @@ use crate::benchmark::build::tests::section;
 use crate::metric::text::py_round;
 use crate::model::ModelIdentity;
 use crate::prompt::sha256_hex;
-use crate::types::{Digest, Generation, Outcome, Planned, Response, Usage};
+use crate::types::testing::response;
+use crate::types::{Digest, Generation, Outcome, Response};
 
 const CODES: [&str; 8] = ["cmn", "eng", "fra", "jpn", "kor", "rus", "spa", "yue"];
 
@@ -37,40 +38,6 @@ fn row() -> Value {
     Value::Object(row)
 }
 
-fn planned(sample: &Sample, draft: &Draft) -> Planned {
-    Planned {
-        request: Digest::of(sample.id.as_bytes()),
-        benchmark: NAME.into(),
-        conditions: draft.conditions.clone(),
-        sample: sample.id.clone(),
-        tags: draft.tags.clone(),
-        gold: draft.gold.clone(),
-        judging: draft.judging.clone(),
-    }
-}
-
-fn response(outcome: Outcome, text: &str) -> Response {
-    Response {
-        key: Digest([0; 32]),
-        request: Digest([0; 32]),
-        benchmark: NAME.into(),
-        sample: String::new(),
-        tags: Tags::new(),
-        outcome,
-        text: text.into(),
-        error: None,
-        tokens: None,
-        usage: Usage::default(),
-        seconds: 0.0,
-        attempts: 1,
-        media: Vec::new(),
-        media_bytes: None,
-        reused_from: None,
-        judge: None,
-        time: String::new(),
-    }
-}
-
 /// Scores of rows whose requests are answered by `answer`.
 fn scored(
     benchmark: &Ccfqa,
@@ -81,7 +48,9 @@ fn scored(
     for (line, row) in (1..).zip(rows) {
         let sample = benchmark.sample(line, row).unwrap();
         for draft in benchmark.requests(&sample) {
-            scorer.add(&planned(&sample, &draft), answer(&sample, &draft).as_ref(), &[]);
+            let answer = answer(&sample, &draft);
+            let (planned, _) = draft.planned(Digest::of(sample.id.as_bytes()), NAME, &sample.id);
+            scorer.add(&planned, answer.as_ref(), &[]);
         }
     }
     scorer.finish()

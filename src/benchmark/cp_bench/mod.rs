@@ -11,7 +11,7 @@ mod tables;
 
 use std::collections::BTreeMap;
 
-use super::build::{BuildError, Entry, PromptText, check_prompts};
+use super::build::{BuildError, Entry, PromptText, check_keys, check_names, check_prompts};
 use super::judging::{Finding, JudgeKind, JudgeMode, JudgeQuestion, JudgeSetup, Judging, RatingRead, fitted};
 use super::{Benchmark, BenchmarkScores, Draft, RunFacts, Scorer};
 use crate::config::{BenchmarkConfig, WindowRule};
@@ -83,15 +83,9 @@ impl CpBench {
             ("languages", !config.languages.is_empty()),
             ("system", config.system.is_some()),
         ];
-        if let Some((key, _)) = useless.into_iter().find(|(_, given)| *given) {
-            return Err(BuildError::Useless { benchmark: NAME, key });
-        }
-        if let Some(name) = config.conditions.iter().find(|name| *name != CONDITION) {
-            return Err(BuildError::unknown("condition", name, vec![CONDITION]));
-        }
-        if let Some(name) = config.fields.keys().find(|name| !row::FIELDS.contains(&name.as_str())) {
-            return Err(BuildError::unknown("field", name, row::FIELDS.to_vec()));
-        }
+        check_keys(NAME, &useless)?;
+        check_names("condition", &config.conditions, &[CONDITION])?;
+        check_names("field", config.fields.keys(), &row::FIELDS)?;
         check_prompts(&prompts, &TEXTS, &[TASK])?;
         Ok(Self {
             names: vec![CONDITION.to_owned()],

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 use crate::benchmark::build::tests::section;
 use crate::benchmark::judging::{JudgeCall, OnJudgeError};
-use crate::types::{Digest, Usage};
+use crate::types::{Digest, testing};
 
 fn built(windows: WindowRule, change: impl Fn(&mut BenchmarkConfig)) -> CpBench {
     let mut config = section(NAME);
@@ -20,37 +20,13 @@ fn setup(runs: u32) -> JudgeSetup {
 }
 
 fn response(outcome: Outcome, text: &str) -> Response {
-    Response {
-        key: Digest([0; 32]),
-        request: Digest([0; 32]),
-        benchmark: NAME.into(),
-        sample: "s".into(),
-        tags: Tags::new(),
-        outcome,
-        text: text.into(),
-        error: None,
-        tokens: None,
-        usage: Usage::default(),
-        seconds: 0.0,
-        attempts: 1,
-        media: Vec::new(),
-        media_bytes: None,
-        reused_from: None,
-        judge: None,
-        time: String::new(),
-    }
+    Response { sample: "s".into(), ..testing::response(outcome, text) }
 }
 
-fn planned(sample: &str, draft: &Draft) -> Planned {
-    Planned {
-        request: Digest::of(sample.as_bytes()),
-        benchmark: NAME.into(),
-        conditions: draft.conditions.clone(),
-        sample: sample.into(),
-        tags: draft.tags.clone(),
-        gold: draft.gold.clone(),
-        judging: draft.judging.clone(),
-    }
+/// The first request on an item.
+fn first(benchmark: &CpBench, category: &str) -> Planned {
+    let draft = benchmark.requests(&Sample { id: "1".into(), row: row(category) }).remove(0);
+    draft.planned(Digest::of(b"1"), NAME, "1").0
 }
 
 fn row(category: &str) -> serde_json::Value {
@@ -69,7 +45,7 @@ fn scored(benchmark: &CpBench, setup: &JudgeSetup, items: &[Item<'_>]) -> Benchm
         let sample = Sample { id: at.to_string(), row: row(category) };
         let drafts = benchmark.requests(&sample);
         assert_eq!(drafts.len(), windows.len());
-        for (draft, (outcome, replies)) in drafts.iter().zip(*windows) {
+        for (draft, (outcome, replies)) in drafts.into_iter().zip(*windows) {
             let calls: Vec<JudgeCall> = (0..)
                 .zip(*replies)
                 .filter(|(_, reply)| **reply != "missing")
@@ -81,7 +57,8 @@ fn scored(benchmark: &CpBench, setup: &JudgeSetup, items: &[Item<'_>]) -> Benchm
                 })
                 .collect();
             let response = response(*outcome, &format!("answer {at}"));
-            scorer.add(&planned(&sample.id, draft), Some(&response), &calls);
+            let (planned, _) = draft.planned(Digest::of(sample.id.as_bytes()), NAME, &sample.id);
+            scorer.add(&planned, Some(&response), &calls);
         }
     }
     scorer.finish()
@@ -149,8 +126,7 @@ fn answers_that_a_filter_withheld_have_0_and_no_judge() {
     assert_eq!(scores.judge.as_ref().unwrap().calls, 3);
     let setup = setup(1);
     let judge = benchmark.judging(&setup).unwrap().unwrap();
-    let draft = &benchmark.requests(&Sample { id: "1".into(), row: row("DP") })[0];
-    let planned = planned("1", draft);
+    let planned = first(&benchmark, "DP");
     assert_eq!(judge.question(&planned, &response(Outcome::ContentFilter, "")), None);
     assert_eq!(judge.question(&planned, &response(Outcome::RequestError, "")), None);
     assert!(judge.question(&planned, &response(Outcome::Empty, "")).is_some());
@@ -172,8 +148,7 @@ fn calls_without_a_reply_are_in_no_score() {
 #[test]
 fn the_judge_sees_question_reference_and_answer_shortened_where_it_must_be() {
     let benchmark = built(WindowRule::Model, |_| {});
-    let draft = &benchmark.requests(&Sample { id: "1".into(), row: row("C") })[0];
-    let planned = planned("1", draft);
+    let planned = first(&benchmark, "C");
     let ask = |setup: &JudgeSetup, text: &str| {
         let judge = benchmark.judging(setup).unwrap().unwrap();
         let question = judge.question(&planned, &response(OK, text)).unwrap();

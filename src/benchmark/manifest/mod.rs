@@ -8,7 +8,7 @@ mod tables;
 
 use std::collections::BTreeMap;
 
-use super::build::{BuildError, Entry};
+use super::build::{BuildError, Entry, check_keys, check_names};
 use super::{Benchmark, BenchmarkScores, Draft, JudgeSetup, RunFacts, Scorer};
 use crate::config::BenchmarkConfig;
 use crate::prompt::{PromptInfo, PromptSet, sha256_hex};
@@ -51,25 +51,15 @@ pub struct Manifest {
 impl Manifest {
     /// The benchmark of a section; see [`super::build`].
     pub fn new(config: &BenchmarkConfig, prompts: &PromptSet, window: Window) -> Result<Self, BuildError> {
-        if !config.languages.is_empty() {
-            return Err(BuildError::Useless { benchmark: NAME, key: "languages" });
-        }
-        if prompts.names().next().is_some() {
-            return Err(BuildError::Useless { benchmark: NAME, key: "prompt" });
-        }
-        if config.allow_other_data {
-            return Err(BuildError::Useless { benchmark: NAME, key: "allow_other_data" });
-        }
-        if let Some(name) = config.conditions.iter().find(|name| *name != CONDITION) {
-            return Err(BuildError::unknown("condition", name, vec![CONDITION]));
-        }
-        if let Some(name) = config.fields.keys().find(|name| !row::FIELDS.contains(&name.as_str())) {
-            return Err(BuildError::unknown("field", name, row::FIELDS.to_vec()));
-        }
-        let unknown = |name: &&String| Metric::parse(name).is_none();
-        if let Some(name) = config.metrics.iter().find(unknown) {
-            return Err(BuildError::unknown("metric", name, Metric::ALL.map(Metric::name).to_vec()));
-        }
+        let useless = [
+            ("languages", !config.languages.is_empty()),
+            ("prompt", prompts.names().next().is_some()),
+            ("allow_other_data", config.allow_other_data),
+        ];
+        check_keys(NAME, &useless)?;
+        check_names("condition", &config.conditions, &[CONDITION])?;
+        check_names("field", config.fields.keys(), &row::FIELDS)?;
+        check_names("metric", &config.metrics, &Metric::ALL.map(Metric::name))?;
         let asked = |metric: &Metric| config.metrics.iter().any(|name| name == metric.name());
         let metrics = if config.metrics.is_empty() {
             Metric::DEFAULT.to_vec()

@@ -108,10 +108,6 @@ impl Metric {
         }
     }
 
-    pub(super) fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|metric| metric.name() == name)
-    }
-
     /// The score of an answer; `None` without references.
     fn score(self, answer: &str, gold: &[String]) -> Option<Score> {
         if gold.is_empty() {

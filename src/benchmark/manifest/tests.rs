@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::benchmark::build::tests::section;
-use crate::types::{AudioRef, Digest, ImageRef, Outcome, Part, Planned, Response, Tags, Usage};
+use crate::types::{AudioRef, Digest, ImageRef, Outcome, Part, testing};
 
 fn built(change: impl Fn(&mut BenchmarkConfig)) -> Manifest {
     let mut config = section(NAME);
@@ -133,34 +133,8 @@ fn scored(benchmark: &Manifest, answers: &[(Value, Outcome, &str)]) -> Benchmark
     for (line, (row, outcome, text)) in (1..).zip(answers) {
         let sample = benchmark.sample(line, row.clone()).unwrap();
         let draft = benchmark.requests(&sample).remove(0);
-        let planned = Planned {
-            request: Digest([0; 32]),
-            benchmark: NAME.into(),
-            conditions: draft.conditions,
-            sample: sample.id,
-            tags: draft.tags,
-            gold: draft.gold,
-            judging: draft.judging,
-        };
-        let response = Response {
-            key: Digest([0; 32]),
-            request: Digest([0; 32]),
-            benchmark: NAME.into(),
-            sample: String::new(),
-            tags: Tags::new(),
-            outcome: *outcome,
-            text: (*text).to_owned(),
-            error: None,
-            tokens: None,
-            usage: Usage::default(),
-            seconds: 0.0,
-            attempts: 1,
-            media: Vec::new(),
-            media_bytes: None,
-            reused_from: None,
-            judge: None,
-            time: String::new(),
-        };
+        let (planned, _) = draft.planned(Digest([0; 32]), NAME, &sample.id);
+        let response = testing::response(*outcome, text);
         scorer.add(&planned, Some(&response), &[]);
     }
     scorer.finish()
