@@ -151,7 +151,7 @@ pub trait Judging: Send + Sync {
 }
 
 /// What a reply says.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
     /// The verdict: 1 or 0 for right or wrong, a rating; absent where the reply could not be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,21 +1,20 @@
 //! `harness judge`, and the judge stage of `harness run`.
 
-use std::fmt::Display;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::exit::{self, Failure};
+use super::open::{At, Show};
 use super::run::{Drive, Ended, drive, transcode_of};
 use super::{JudgeArgs, open, report, wording};
 use crate::benchmark::{self, JudgeKind, JudgeSetup};
-use crate::config::{self, JudgeConfig, Step, secret};
-use crate::model;
+use crate::config::{self, JudgeConfig};
 use crate::prompt::PromptSet;
 use crate::run::cost::Price;
 use crate::run::folder::{Begin, RunFolder, find_run};
 use crate::run::journal::Journal;
 use crate::run::judge::{JudgeFile, JudgePlan, JudgedSection, VERSION, verdicts_path};
-use crate::run::manifest::{Host, Manifest, Session};
+use crate::run::manifest::{Manifest, Session};
 use crate::run::plan::Recipe;
 use crate::run::score;
 
@@ -32,14 +31,15 @@ pub(super) struct Orders<'a> {
     /// What it may cost.
     pub(super) max_cost: Option<f64>,
     /// Shows a problem at a key below `[judge]`.
-    pub(super) at: &'a dyn Fn(&[Step], &dyn Display) -> String,
+    pub(super) at: At<'a>,
 }
 
 /// `harness judge RUN`
 pub(super) fn judge(args: &JudgeArgs) -> Result<u8, Failure> {
     let path = find_run(&args.run, &args.results)?;
     let manifest = score::manifest_of(&path)?;
-    let loaded = args.judge.as_ref().map(|path| load(path.as_path())).transpose()?;
+    let loaded = args.judge.as_ref().map(|path| config::load(path, &[])).transpose()?;
+    loaded.iter().for_each(open::warn);
     let config = match &loaded {
         Some(loaded) => loaded.config.judge.as_ref(),
         None => manifest.config.judge.as_ref(),
@@ -66,12 +66,9 @@ pub(super) fn judge(args: &JudgeArgs) -> Result<u8, Failure> {
     }
     let folder = RunFolder::open(&path, Begin::Resume)?;
     let seed = loaded.as_ref().map_or(manifest.config.run.seed, |loaded| loaded.config.run.seed);
-    let at = |path: &[Step], problem: &dyn Display| match &loaded {
-        Some(loaded) => {
-            let path: Vec<Step> = std::iter::once("judge".into()).chain(path.iter().cloned()).collect();
-            open::problem_at(loaded, &path, problem)
-        }
-        None => format!("error: [judge]: {problem}"),
+    let at: Box<Show<'_>> = match &loaded {
+        Some(loaded) => Box::new(open::problems_below(loaded, "judge")),
+        None => Box::new(|_, problem| format!("error: [judge]: {problem}")),
     };
     if config.kind == JudgeKind::Model {
         let orders = Orders {
@@ -80,7 +77,7 @@ pub(super) fn judge(args: &JudgeArgs) -> Result<u8, Failure> {
             judge: &config,
             seed,
             max_cost: args.max_cost,
-            at: &at,
+            at: &*at,
         };
         if let Some(code) = stage(&orders)? {
             return Ok(code);
@@ -91,14 +88,6 @@ pub(super) fn judge(args: &JudgeArgs) -> Result<u8, Failure> {
     report::tables(folder.path(), &scores)?;
     report::warnings(folder.path(), &scores);
     Ok(report::code(&scores, args.allow_incomplete))
-}
-
-fn load(path: &Path) -> Result<config::Loaded, Failure> {
-    let loaded = config::load(path, &[])?;
-    for warning in &loaded.warnings {
-        eprintln!("warning: {warning}");
-    }
-    Ok(loaded)
 }
 
 /// The judge as protocols see it.
@@ -122,17 +111,11 @@ pub(super) fn stage(orders: &Orders<'_>) -> Result<Option<u8>, Failure> {
     let Some(model_config) = &config.model else {
         return Err(Failure::new(exit::USAGE, at(&[], &"there is no model that judges: add [judge.model]")));
     };
-    let secrets = secret::secrets(model_config).map_err(|errors| {
-        let problems: Vec<String> = errors.iter().map(|e| at(&e.path, e)).collect();
-        Failure::new(exit::USAGE, problems.join("\n"))
-    })?;
-    let opened = model::open(model_config, &secrets)
-        .map_err(|e| Failure::new(exit::MODEL, at(&["model".into(), e.key().into()], &e)))?;
-    if let Some(sentence) = opened.refuses(&config.generation) {
-        return Err(Failure::new(exit::USAGE, at(&["generation".into()], &sentence)));
-    }
+    let secrets = open::secrets_of(model_config, at)?;
+    let opened = open::model_of(model_config, &secrets, &config.generation, at)?;
     let own = config.prompt.as_ref().map(|path| wording::read_prompts(path)).transpose();
     let own = own.map_err(|e| Failure::new(exit::USAGE, at(&["prompt".into()], &e)))?;
+    let setup = setup_of(config);
     let mut sections = Vec::new();
     let mut prompts = Vec::new();
     for (section, facts) in manifest.config.benchmarks.iter().zip(&manifest.benchmarks) {
@@ -141,13 +124,12 @@ pub(super) fn stage(orders: &Orders<'_>) -> Result<Option<u8>, Failure> {
             .map_err(|e| {
                 Failure::new(exit::USAGE, at(&["prompt".into()], &format!("{}: {e}", section.label)))
             })?;
-        sections.push(JudgedSection { label: section.label.clone(), benchmark });
+        sections.push(JudgedSection::new(&section.label, benchmark, &setup));
         prompts.push((section.label.clone(), texts));
     }
-    let setup = setup_of(config);
     let max_seconds = model_config.audio.max_seconds;
     let recipe = Recipe::new(&opened.identity, max_seconds, &config.generation, seed);
-    let plan = Arc::new(JudgePlan::new(folder, sections, setup.clone(), recipe)?);
+    let plan = Arc::new(JudgePlan::new(folder, sections, recipe)?);
 
     let earlier = JudgeFile::read(folder, &config.name)?;
     let mut file = JudgeFile {
@@ -169,22 +151,16 @@ pub(super) fn stage(orders: &Orders<'_>) -> Result<Option<u8>, Failure> {
         })?;
     }
     let mut journal = Journal::append_to(&verdicts, &|_, _, _| true)?;
-    let survey = plan.survey(&journal)?;
-    if survey.pending > 0 {
-        file.sessions.push(Session {
-            begun: jiff::Timestamp::now().to_string(),
-            harness: env!("CARGO_PKG_VERSION").to_owned(),
-            host: Host::here(),
-            device: opened.identity.device.clone(),
-            batch_size: model_config.local.as_ref().map_or(1, |local| local.batch_size),
-        });
+    let (calls, sorted) = plan.survey(&journal)?;
+    if sorted.pending > 0 {
+        let begun = jiff::Timestamp::now().to_string();
+        file.sessions.push(Session::new(begun, &opened.identity, model_config.local.as_ref()));
     }
     file.write(folder)?;
-    let calls: u64 = survey.calls.iter().sum();
-    let answered: u64 = survey.answered.iter().sum();
+    let answered: u64 = sorted.answered.iter().sum();
     let state = if answered > 0 { format!(", {answered} of them made") } else { String::new() };
-    eprintln!("judge {}: {calls} calls{state}", config.name);
-    if survey.pending == 0 {
+    eprintln!("judge {}: {} calls{state}", config.name, calls.iter().sum::<u64>());
+    if sorted.pending == 0 {
         return Ok(None);
     }
     let price = score::price_of_model(model_config);
@@ -194,17 +170,22 @@ pub(super) fn stage(orders: &Orders<'_>) -> Result<Option<u8>, Failure> {
         return Err(Failure::new(exit::USAGE, format!("error: {sentence}")));
     }
     let price = price.map(|price| Price { max_cost: orders.max_cost.or(price.max_cost), ..price });
-    let labels = plan.labels().map(str::to_owned).zip(survey.calls);
-    let reader = Arc::clone(&plan);
+    let labels = plan.labels().map(str::to_owned).zip(calls);
+    let sections = labels.zip(sorted.answered).collect();
+    let judges = plan.judges()?;
+    let reading = |section: usize, reply: &str| {
+        let judge = judges.get(section).and_then(Option::as_ref);
+        judge.map(|judge| judge.finding(reply)).unwrap_or_default()
+    };
     let ended = drive(Drive {
         opened,
         transcode: transcode_of(model_config),
-        sections: labels.zip(survey.answered).collect(),
-        requests: plan,
-        done: survey.done,
+        sections,
+        requests: Arc::clone(&plan) as _,
+        done: sorted.done,
         journal: &mut journal,
         price,
-        reading: Some(&move |section, reply| reader.reading(section, reply)),
+        reading: Some(&reading),
     })?;
     match ended {
         Ended::All { runtime, .. } => {

@@ -7,12 +7,13 @@ use super::exit::{self, Failure};
 use super::{ConfigArgs, wording};
 use crate::benchmark;
 use crate::config::secret::{self, Secrets};
-use crate::config::{self, BenchmarkConfig, Loaded, Override, RunConfig, Step};
+use crate::config::{self, BenchmarkConfig, Loaded, ModelConfig, Override, RunConfig, Step};
 use crate::dataset::{Dataset, DatasetError};
 use crate::model::{self, Opened};
 use crate::prepare;
 use crate::prompt::official::Pins;
 use crate::run::plan::Section;
+use crate::types::Generation;
 
 /// Loads the config with what the command line changes in it.
 pub(super) fn load(args: &ConfigArgs) -> Result<Loaded, Failure> {
@@ -29,10 +30,15 @@ pub(super) fn load(args: &ConfigArgs) -> Result<Loaded, Failure> {
     if let Some(results) = &args.results {
         loaded.config.run.results.clone_from(results);
     }
+    warn(&loaded);
+    Ok(loaded)
+}
+
+/// Says what does nothing in a config.
+pub(super) fn warn(loaded: &Loaded) {
     for warning in &loaded.warnings {
         eprintln!("warning: {warning}");
     }
-    Ok(loaded)
 }
 
 /// The folder of a run.
@@ -111,24 +117,51 @@ pub(super) fn problem_at(loaded: &Loaded, path: &[Step], problem: &dyn std::fmt:
     format!("error: {}", loaded.locator.problem(path, problem.to_string()))
 }
 
+/// Shows a problem at the keys to where it comes from.
+pub(super) type At<'a> = &'a Show<'a>;
+pub(super) type Show<'a> = dyn Fn(&[Step], &dyn std::fmt::Display) -> String + 'a;
+
+/// Shows problems of a section of the config.
+pub(super) fn problems_below<'a>(
+    loaded: &'a Loaded,
+    section: &'static str,
+) -> impl Fn(&[Step], &dyn std::fmt::Display) -> String + 'a {
+    move |path, problem| {
+        let path: Vec<Step> = std::iter::once(section.into()).chain(path.iter().cloned()).collect();
+        problem_at(loaded, &path, problem)
+    }
+}
+
 /// The secrets that the model's section names, out of the environment.
 pub(super) fn secrets(loaded: &Loaded) -> Result<Secrets, Failure> {
-    secret::secrets(&loaded.config.model).map_err(|errors| {
-        let problems: Vec<String> = errors.iter().map(|e| problem_at(loaded, &e.path, e)).collect();
+    secrets_of(&loaded.config.model, &|path, problem| problem_at(loaded, path, problem))
+}
+
+/// The secrets that a model's section names.
+pub(super) fn secrets_of(model: &ModelConfig, at: At<'_>) -> Result<Secrets, Failure> {
+    secret::secrets(model).map_err(|errors| {
+        let problems: Vec<String> = errors.iter().map(|e| at(&e.path, e)).collect();
         Failure::new(exit::USAGE, problems.join("\n"))
     })
 }
 
 /// Looks at the model without loading it.
 pub(super) fn model(loaded: &Loaded, secrets: &Secrets) -> Result<Opened, Failure> {
-    let opened = model::open(&loaded.config.model, secrets).map_err(|e| {
-        let place = ["model".into(), e.key().into()];
-        Failure::new(exit::MODEL, problem_at(loaded, &place, &e))
-    })?;
-    match opened.refuses(&loaded.config.generation) {
-        Some(sentence) => {
-            Err(Failure::new(exit::USAGE, problem_at(loaded, &["generation".into()], &sentence)))
-        }
+    let at: At<'_> = &|path, problem| problem_at(loaded, path, problem);
+    model_of(&loaded.config.model, secrets, &loaded.config.generation, at)
+}
+
+/// Looks at a model that is to answer with these settings.
+pub(super) fn model_of(
+    model: &ModelConfig,
+    secrets: &Secrets,
+    generation: &Generation,
+    at: At<'_>,
+) -> Result<Opened, Failure> {
+    let opened = model::open(model, secrets)
+        .map_err(|e| Failure::new(exit::MODEL, at(&["model".into(), e.key().into()], &e)))?;
+    match opened.refuses(generation) {
+        Some(sentence) => Err(Failure::new(exit::USAGE, at(&["generation".into()], &sentence))),
         None => Ok(opened),
     }
 }

@@ -10,17 +10,19 @@ use super::progress::Progress;
 use super::{RunArgs, judge, open, report, weights};
 use crate::benchmark::JudgeKind;
 use crate::config::endpoint;
-use crate::config::{ModelConfig, RunConfig, Step};
+use crate::config::{ModelConfig, RunConfig};
 use crate::media::{FileFacts, Preparer, Transcode};
 use crate::model::{self, ModelIdentity, Opened};
 use crate::run::cost::Price;
+use crate::run::differences::Differences;
 use crate::run::digests::DigestSet;
 use crate::run::folder::{Begin, RunFolder};
 use crate::run::generate::{Early, Reading, Stage, Stop, Summary, generate};
 use crate::run::journal::Journal;
-use crate::run::manifest::{Host, Manifest, ManifestBenchmark, Session, VERSION};
+use crate::run::manifest::{Manifest, ManifestBenchmark, Session, VERSION};
 use crate::run::plan::{Plan, PlanHashes, PlannedRequest, Recipe, Requests, read_ids};
 use crate::run::score;
+use crate::run::sorted::{Sorted, Sorter};
 use crate::types::{Digest, Outcome};
 
 /// How far to walk.
@@ -44,7 +46,14 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
     let recipe =
         Recipe::new(&opened.identity, config.model.audio.max_seconds, &config.generation, config.run.seed);
     let plan = Plan::new(sections, recipe)?;
-    let differences = plan.differences()?;
+    let made_of = plan.digest()?;
+    // Rows that were compared with the published ones when the same plan was made need not be read for it again.
+    let known = Manifest::read(&open::folder_of(config)).ok().flatten();
+    let known = known.filter(|known| known.plan.is_some_and(|hashes| hashes.made_of == made_of));
+    let differences = match known {
+        Some(known) => known.benchmarks.into_iter().map(|section| section.dataset.differs).collect(),
+        None => plan.differences()?,
+    };
     let differences = differences.iter().enumerate();
     let other_data: Vec<String> =
         differences.filter_map(|(index, differs)| open::other_data(&loaded, index, differs)).collect();
@@ -81,21 +90,15 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
             "error: --max-cost needs prices: set input_per_million and output_per_million under [model.price]",
         ));
     }
-    let Survey { hashes, benchmarks, done, answered, pending } =
-        survey(&plan, earlier.as_ref(), &folder, &journal)?;
+    let Survey { hashes, benchmarks, sorted } = survey(&plan, made_of, earlier.as_ref(), &folder, &journal)?;
+    let Sorted { done, answered, pending } = sorted;
     say_unreadable(&benchmarks);
     let requests: u64 = benchmarks.iter().map(|b| b.requests).sum();
     let done_count: u64 = answered.iter().sum();
     let now = jiff::Timestamp::now().to_string();
     let mut sessions = earlier.as_ref().map(|earlier| earlier.sessions.clone()).unwrap_or_default();
     if pending > 0 {
-        sessions.push(Session {
-            begun: now.clone(),
-            harness: env!("CARGO_PKG_VERSION").to_owned(),
-            host: Host::here(),
-            device: opened.identity.device.clone(),
-            batch_size: config.model.local.as_ref().map_or(1, |local| local.batch_size),
-        });
+        sessions.push(Session::new(now.clone(), &opened.identity, config.model.local.as_ref()));
     }
     let manifest = Manifest {
         version: VERSION,
@@ -169,10 +172,7 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
         return Ok(if incomplete && !args.allow_incomplete { exit::INCOMPLETE } else { exit::DONE });
     }
     if let Some(judge) = config.judge.as_ref().filter(|judge| judge.kind == JudgeKind::Model) {
-        let at = |path: &[Step], problem: &dyn std::fmt::Display| {
-            let path: Vec<Step> = std::iter::once("judge".into()).chain(path.iter().cloned()).collect();
-            open::problem_at(&loaded, &path, problem)
-        };
+        let at = open::problems_below(&loaded, "judge");
         // What the answers have cost is not there for the judge.
         let priced = judge.model.as_ref().and_then(score::price_of_model).is_some();
         let left = args.max_cost.filter(|_| priced).map(|max| (max - spent).max(0.0));
@@ -199,12 +199,7 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
 struct Survey {
     hashes: PlanHashes,
     benchmarks: Vec<ManifestBenchmark>,
-    /// Requests that need no work.
-    done: DigestSet,
-    /// How many these are, by section.
-    answered: Vec<u64>,
-    /// Different requests that are still to be asked.
-    pending: u64,
+    sorted: Sorted,
 }
 
 /// Whether a clip or image is as it was when a response was made. Media that are not on this machine cannot have
@@ -218,57 +213,27 @@ fn unchanged(plan: &Plan, label: &str, name: &str, then: FileFacts) -> bool {
 /// Finds what is answered. The plan is written, unless the earlier one is the same.
 fn survey(
     plan: &Plan,
+    made_of: Digest,
     earlier: Option<&Manifest>,
     folder: &RunFolder,
     journal: &Journal,
 ) -> Result<Survey, Failure> {
-    let made_of = plan.digest()?;
+    let sorter = || Sorter::new(journal, plan.sections.len());
     let kept = earlier.and_then(|earlier| {
         let hashes = earlier.plan.filter(|hashes| hashes.made_of == made_of)?;
-        let mut sorted = Sorted::new(plan, journal);
+        let mut sorter = sorter();
         let index = |label: &str| plan.sections.iter().position(|section| section.config.label == label);
-        let read = read_ids(folder.path(), &hashes, |label, request| sorted.take(index(label), request));
-        read.then(|| sorted.survey(hashes, earlier.benchmarks.clone()))
+        let read = read_ids(folder.path(), &hashes, |label, request| sorter.take(index(label), request));
+        let benchmarks = earlier.benchmarks.clone();
+        read.then(|| Survey { hashes, benchmarks, sorted: sorter.finish() })
     });
     if let Some(kept) = kept {
         return Ok(kept);
     }
-    let mut sorted = Sorted::new(plan, journal);
-    let visit = |request: &PlannedRequest| sorted.take(Some(request.section), request.planned.request);
+    let mut sorter = sorter();
+    let visit = |request: &PlannedRequest| sorter.take(Some(request.section), request.planned.request);
     let (benchmarks, hashes) = plan.write(folder.path(), made_of, visit)?;
-    Ok(sorted.survey(hashes, benchmarks))
-}
-
-/// Requests, sorted into those that need work and those that need none.
-struct Sorted<'a> {
-    journal: &'a Journal,
-    done: DigestSet,
-    pending: DigestSet,
-    answered: Vec<u64>,
-}
-
-impl<'a> Sorted<'a> {
-    fn new(plan: &Plan, journal: &'a Journal) -> Self {
-        let mut done = DigestSet::default();
-        done.reserve(journal.len());
-        Self { journal, done, pending: DigestSet::default(), answered: vec![0; plan.sections.len()] }
-    }
-
-    fn take(&mut self, section: Option<usize>, request: Digest) {
-        if !self.journal.is_answered(&request) {
-            self.pending.insert(request);
-            return;
-        }
-        self.done.insert(request);
-        if let Some(count) = section.and_then(|section| self.answered.get_mut(section)) {
-            *count += 1;
-        }
-    }
-
-    fn survey(self, hashes: PlanHashes, benchmarks: Vec<ManifestBenchmark>) -> Survey {
-        let Self { done, pending, answered, .. } = self;
-        Survey { hashes, benchmarks, done, answered, pending: pending.len() as u64 }
-    }
+    Ok(Survey { hashes, benchmarks, sorted: sorter.finish() })
 }
 
 /// Refuses to mix two runs in one folder.
@@ -278,39 +243,29 @@ fn same_run(
     model: &ModelIdentity,
     folder: &Path,
 ) -> Result<(), Failure> {
-    let mut differ = Vec::new();
-    let mut compare = |what: &str, then: String, now: String| {
-        if then != now {
-            differ.push(format!("{what} was {then} and is now {now}"));
-        }
-    };
-    let (was, is) = (&earlier.config.generation, &config.generation);
-    compare("the model's kind", earlier.model.kind.clone(), model.kind.clone());
-    compare("the model", earlier.model.model.clone(), model.model.clone());
+    let mut differ = Differences::default();
+    differ.compare("the model's kind", &earlier.model.kind, &model.kind);
+    differ.compare("the model", &earlier.model.model, &model.model);
     if earlier.model.kind == model.kind {
         let (what, shown): (_, fn(&str) -> String) = if config.model.local.is_some() {
             ("the model's files", short)
         } else {
             ("the endpoint", str::to_owned)
         };
-        compare(what, shown(&earlier.model.revision), shown(&model.revision));
+        differ.compare(what, &shown(&earlier.model.revision), &shown(&model.revision));
     }
-    compare("dtype", earlier.model.dtype.clone(), model.dtype.clone());
-    compare("seed", earlier.config.run.seed.to_string(), config.run.seed.to_string());
-    compare("temperature", was.temperature.to_string(), is.temperature.to_string());
-    compare("top_p", was.top_p.to_string(), is.top_p.to_string());
-    compare("top_k", was.top_k.to_string(), is.top_k.to_string());
-    compare("repetition_penalty", was.repetition_penalty.to_string(), is.repetition_penalty.to_string());
-    compare("max_new_tokens", was.max_new_tokens.to_string(), is.max_new_tokens.to_string());
-    compare("stop", format!("{:?}", was.stop), format!("{:?}", is.stop));
+    differ.compare("dtype", &earlier.model.dtype, &model.dtype);
+    differ.compare("seed", &earlier.config.run.seed, &config.run.seed);
+    differ.generation(&earlier.config.generation, &config.generation);
     let (was, is) = (&earlier.config.model.audio, &config.model.audio);
-    compare("max_seconds", was.max_seconds.to_string(), is.max_seconds.to_string());
-    compare("window", was.window.as_str().to_owned(), is.window.as_str().to_owned());
-    compare("transcode", was.transcode.as_str().to_owned(), is.transcode.as_str().to_owned());
+    differ.compare("max_seconds", &was.max_seconds, &is.max_seconds);
+    differ.compare("window", was.window.as_str(), is.window.as_str());
+    differ.compare("transcode", was.transcode.as_str(), is.transcode.as_str());
     if is.transcode != endpoint::Transcode::Never {
         let rate = |rate: Option<u32>| rate.map_or("the clip's own".to_owned(), |rate| format!("{rate} Hz"));
-        compare("rate", rate(was.rate), rate(is.rate));
+        differ.compare("rate", &rate(was.rate), &rate(is.rate));
     }
+    let differ = differ.finish();
     if differ.is_empty() {
         return Ok(());
     }

@@ -9,15 +9,16 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-use super::digests::DigestSet;
+use super::differences::Differences;
 use super::folder::{FolderError, write_whole};
 use super::journal::{Journal, JournalError};
 use super::manifest::Session;
 use super::plan::{PlanError, PlanFileError, PlannedRequest, Recipe, Requests, read_plan};
-use crate::benchmark::{Benchmark, BuildError, Finding, JudgeCall, JudgeSetup, Judging};
+use super::sorted::{Sorted, Sorter};
+use crate::benchmark::{Benchmark, BuildError, JudgeCall, JudgeSetup, Judging};
 use crate::dataset::Dataset;
 use crate::model::ModelIdentity;
-use crate::prompt::{PromptInfo, PromptSet};
+use crate::prompt::PromptSet;
 use crate::types::{About, Digest, Generation, JudgeRecord, Planned, Response, Tags};
 
 /// The version of the format of `verdicts/NAME.json`.
@@ -128,34 +129,23 @@ impl JudgeFile {
     /// Refuses to mix the verdicts of two judges. How replies are read, how many runs there are and how long a run
     /// took may change.
     pub fn same_judge(&self, earlier: &Self, folder: &Path) -> Result<(), JudgeError> {
-        let mut differ = Vec::new();
-        let mut compare = |what: &str, then: &dyn ToString, now: &dyn ToString| {
-            let (then, now) = (then.to_string(), now.to_string());
-            if then != now {
-                differ.push(format!("{what} was {then} and is now {now}"));
-            }
-        };
+        let mut differ = Differences::default();
         let (was, is) = (&earlier.model, &self.model);
-        compare("the model's kind", &was.kind, &is.kind);
-        compare("the model", &was.model, &is.model);
-        compare("its revision or address", &was.revision, &is.revision);
-        compare("dtype", &was.dtype, &is.dtype);
-        compare("mode", &earlier.setup.mode.as_str(), &self.setup.mode.as_str());
-        compare("seed", &earlier.seed, &self.seed);
-        let (was, is) = (&earlier.generation, &self.generation);
-        compare("temperature", &was.temperature, &is.temperature);
-        compare("top_p", &was.top_p, &is.top_p);
-        compare("top_k", &was.top_k, &is.top_k);
-        compare("repetition_penalty", &was.repetition_penalty, &is.repetition_penalty);
-        compare("max_new_tokens", &was.max_new_tokens, &is.max_new_tokens);
-        compare("stop", &format!("{:?}", was.stop), &format!("{:?}", is.stop));
+        differ.compare("the model's kind", &was.kind, &is.kind);
+        differ.compare("the model", &was.model, &is.model);
+        differ.compare("its revision or address", &was.revision, &is.revision);
+        differ.compare("dtype", &was.dtype, &is.dtype);
+        differ.compare("mode", earlier.setup.mode.as_str(), self.setup.mode.as_str());
+        differ.compare("seed", &earlier.seed, &self.seed);
+        differ.generation(&earlier.generation, &self.generation);
         let context = |context: Option<u64>| context.map_or("none".to_owned(), |tokens| tokens.to_string());
-        compare("max_context", &context(earlier.setup.context), &context(self.setup.context));
+        differ.compare("max_context", &context(earlier.setup.context), &context(self.setup.context));
         for (label, prompts) in &self.prompts {
             if earlier.prompts.iter().any(|(other, then)| other == label && then != prompts) {
-                differ.push(format!("the prompt texts of {label} are others"));
+                differ.add(format!("the prompt texts of {label} are others"));
             }
         }
+        let differ = differ.finish();
         if differ.is_empty() {
             return Ok(());
         }
@@ -196,17 +186,29 @@ pub fn call_id(planned: &Planned, response: &Response, run: u32) -> Digest {
 
 /// One section whose answers are judged.
 pub struct JudgedSection {
-    /// Its label.
-    pub label: String,
+    label: String,
     /// Its protocol, with the judge's prompt texts.
-    pub benchmark: Box<dyn Benchmark>,
+    benchmark: Box<dyn Benchmark>,
+    setup: JudgeSetup,
+}
+
+impl JudgedSection {
+    /// A section with its protocol, which holds the judge's prompt texts.
+    pub fn new(label: &str, benchmark: Box<dyn Benchmark>, setup: &JudgeSetup) -> Self {
+        let setup = setup.with_runs_of(benchmark.judge_runs());
+        Self { label: label.to_owned(), benchmark, setup }
+    }
+
+    fn judge(&self) -> Result<Option<Box<dyn Judging + '_>>, JudgeError> {
+        let failed = |source| JudgeError::Benchmark { label: self.label.clone(), source };
+        self.benchmark.judging(&self.setup).map_err(failed)
+    }
 }
 
 /// The calls of a judge about a run's answers, in plan order.
 pub struct JudgePlan {
     folder: PathBuf,
     sections: Vec<JudgedSection>,
-    setup: JudgeSetup,
     recipe: Recipe,
     // Read by one thread at a time.
     responses: Mutex<Journal>,
@@ -214,120 +216,55 @@ pub struct JudgePlan {
 
 impl JudgePlan {
     /// The calls of a judge about the answers in a run folder.
-    pub fn new(
-        folder: &Path,
-        sections: Vec<JudgedSection>,
-        setup: JudgeSetup,
-        recipe: Recipe,
-    ) -> Result<Self, JudgeError> {
+    pub fn new(folder: &Path, sections: Vec<JudgedSection>, recipe: Recipe) -> Result<Self, JudgeError> {
         let responses = Journal::read(&folder.join("responses.jsonl"))?
             .ok_or_else(|| JudgeError::NoResponses(folder.to_owned()))?;
-        let plan =
-            Self { folder: folder.to_owned(), sections, setup, recipe, responses: Mutex::new(responses) };
+        let plan = Self { folder: folder.to_owned(), sections, recipe, responses: Mutex::new(responses) };
         if plan.judges()?.iter().all(Option::is_none) {
             return Err(JudgeError::Nothing(plan.labels().map(str::to_owned).collect()));
         }
         Ok(plan)
     }
 
-    fn setup_of(&self, section: &JudgedSection) -> JudgeSetup {
-        self.setup.with_runs_of(section.benchmark.judge_runs())
-    }
-
     /// How the answers of each section are judged.
-    fn judges<'a>(&'a self) -> Result<Vec<Option<Box<dyn Judging + 'a>>>, JudgeError> {
-        let judge = |section: &'a JudgedSection| {
-            let failed = |source| JudgeError::Benchmark { label: section.label.clone(), source };
-            section.benchmark.judging(&self.setup_of(section)).map_err(failed)
-        };
-        self.sections.iter().map(judge).collect()
+    pub fn judges(&self) -> Result<Vec<Option<Box<dyn Judging + '_>>>, JudgeError> {
+        self.sections.iter().map(JudgedSection::judge).collect()
     }
 
-    /// The prompt texts of the judge, by section.
-    pub fn prompts(&self) -> Result<Vec<(String, Vec<PromptInfo>)>, JudgeError> {
-        let judges = self.judges()?;
-        let pairs = self.sections.iter().zip(judges);
-        Ok(pairs.filter_map(|(section, judge)| Some((section.label.clone(), judge?.prompts()))).collect())
-    }
-
-    /// What a reply about an answer of a section says.
-    pub fn reading(&self, section: usize, reply: &str) -> Finding {
-        let section = self.sections.get(section);
-        let judging = section.and_then(|s| s.benchmark.judging(&self.setup_of(s)).ok().flatten());
-        judging.map_or(Finding { value: None, rule: String::new() }, |judging| judging.finding(reply))
-    }
-
-    /// The calls in all, by section, and those that need no work.
-    pub fn survey(&self, journal: &Journal) -> Result<JudgeSurvey, PlanError> {
-        let mut survey = JudgeSurvey {
-            calls: vec![0; self.sections.len()],
-            answered: vec![0; self.sections.len()],
-            done: DigestSet::default(),
-            pending: 0,
-        };
-        let mut pending = DigestSet::default();
+    /// The calls in all, by section, and how they stand.
+    pub fn survey(&self, journal: &Journal) -> Result<(Vec<u64>, Sorted), PlanError> {
+        let mut calls = vec![0; self.sections.len()];
+        let mut sorter = Sorter::new(journal, calls.len());
         self.each(&mut |request| {
-            let id = request.planned.request;
-            let add = |counts: &mut Vec<u64>| {
-                if let Some(count) = counts.get_mut(request.section) {
-                    *count += 1;
-                }
-            };
-            add(&mut survey.calls);
-            if journal.is_answered(&id) {
-                add(&mut survey.answered);
-                survey.done.insert(id);
-            } else {
-                pending.insert(id);
+            if let Some(count) = calls.get_mut(request.section) {
+                *count += 1;
             }
+            sorter.take(Some(request.section), request.planned.request);
             true
         })?;
-        survey.pending = pending.len() as u64;
-        Ok(survey)
+        Ok((calls, sorter.finish()))
     }
 
     /// The labels of the sections.
     pub fn labels(&self) -> impl Iterator<Item = &str> {
         self.sections.iter().map(|section| section.label.as_str())
     }
-}
 
-/// What a survey of a judge's calls found.
-#[derive(Debug)]
-pub struct JudgeSurvey {
-    /// Calls by section.
-    pub calls: Vec<u64>,
-    /// Those that are answered.
-    pub answered: Vec<u64>,
-    /// Their ids.
-    pub done: DigestSet,
-    /// Different calls that are still to be made.
-    pub pending: u64,
-}
-
-impl Requests for JudgePlan {
-    fn recipe(&self) -> &Recipe {
-        &self.recipe
-    }
-
-    fn each(&self, visit: &mut dyn FnMut(PlannedRequest) -> bool) -> Result<(), PlanError> {
-        let refused = |e: &dyn ToString| PlanError::Judge(e.to_string());
-        let judges = self.judges().map_err(|e| refused(&e))?;
-        let runs: Vec<u32> = self.sections.iter().map(|section| self.setup_of(section).runs).collect();
+    fn walk(&self, visit: &mut dyn FnMut(PlannedRequest) -> bool) -> Result<(), JudgeError> {
+        let judges = self.judges()?;
         let responses = self.responses.lock().unwrap_or_else(PoisonError::into_inner);
-        for planned in read_plan(&self.folder).map_err(|e| refused(&e))? {
-            let planned = planned.map_err(|e| refused(&e))?;
-            let section = self.sections.iter().position(|section| section.label == planned.benchmark);
-            let found = section.and_then(|at| Some((at, judges.get(at)?.as_ref()?, *runs.get(at)?)));
-            let Some((section, judge, runs)) = found else { continue };
-            let Some(response) = responses.response(&planned.request).map_err(|e| refused(&e))? else {
-                continue;
-            };
+        for planned in read_plan(&self.folder)? {
+            let planned = planned?;
+            let sections = self.sections.iter().zip(&judges).enumerate();
+            let mut judged = sections.filter(|(_, (section, _))| section.label == planned.benchmark);
+            let found = judged.find_map(|(at, (section, judge))| Some((at, section, judge.as_ref()?)));
+            let Some((at, section, judge)) = found else { continue };
+            let Some(response) = responses.response(&planned.request)? else { continue };
             let Some(question) = judge.question(&planned, &response) else { continue };
-            for run in 0..runs {
+            for run in 0..section.setup.runs {
                 let about = About { response: response.key, run, shortened: question.shortened };
                 let call = PlannedRequest {
-                    section,
+                    section: at,
                     planned: Planned {
                         request: call_id(&planned, &response, run),
                         benchmark: planned.benchmark.clone(),
@@ -346,6 +283,16 @@ impl Requests for JudgePlan {
             }
         }
         Ok(())
+    }
+}
+
+impl Requests for JudgePlan {
+    fn recipe(&self) -> &Recipe {
+        &self.recipe
+    }
+
+    fn each(&self, visit: &mut dyn FnMut(PlannedRequest) -> bool) -> Result<(), PlanError> {
+        self.walk(visit).map_err(|e| PlanError::Judge(Box::new(e)))
     }
 
     fn dataset(&self, _: usize) -> Option<&Dataset> {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::folder::{FolderError, write_whole};
 use super::plan::PlanHashes;
-use crate::config::RunConfig;
+use crate::config::{LocalConfig, RunConfig};
 use crate::dataset::FingerprintKind;
 use crate::model::ModelIdentity;
 use crate::prompt::PromptSet;
@@ -86,6 +86,19 @@ pub struct Session {
     pub device: String,
     /// Requests that went through the model together.
     pub batch_size: usize,
+}
+
+impl Session {
+    /// A session of this program on this machine, with a model.
+    pub fn new(begun: String, model: &ModelIdentity, local: Option<&LocalConfig>) -> Self {
+        Self {
+            begun,
+            harness: env!("CARGO_PKG_VERSION").to_owned(),
+            host: Host::here(),
+            device: model.device.clone(),
+            batch_size: local.map_or(1, |local| local.batch_size),
+        }
+    }
 }
 
 /// A machine.

@@ -3,6 +3,7 @@
 
 mod alarms;
 pub mod cost;
+pub mod differences;
 pub mod digests;
 pub mod folder;
 pub mod generate;
@@ -16,3 +17,4 @@ mod pipeline;
 pub mod plan;
 mod plan_file;
 pub mod score;
+pub mod sorted;

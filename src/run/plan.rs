@@ -11,6 +11,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::folder::{FolderError, write_whole};
+use super::judge::JudgeError;
 use super::manifest::{DatasetFacts, ManifestBenchmark};
 use super::plan_file::{Hashing, write_header};
 use crate::benchmark::{Benchmark, DataCheck};
@@ -35,8 +36,8 @@ pub enum PlanError {
     #[error(transparent)]
     Folder(#[from] FolderError),
     /// What a judge is to be asked about.
-    #[error("{0}")]
-    Judge(String),
+    #[error(transparent)]
+    Judge(Box<JudgeError>),
     /// Nothing to do.
     #[error("{label}: no sample to ask about: {reason}")]
     Empty {
