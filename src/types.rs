@@ -23,6 +23,15 @@ pub fn size(bytes: u64) -> String {
     format!("{:.1} {name}", bytes as f64 / unit)
 }
 
+/// Bytes as hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    use fmt::Write as _;
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
 /// A 32-byte blake3 hash, written as 64 hexadecimal digits on disk.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Digest(pub [u8; 32]);

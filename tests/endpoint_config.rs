@@ -10,7 +10,7 @@ mod loopback;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{Finished, finish, harness};
+use common::{Finished, finish, harness, wav};
 use loopback::{Loopback, Options};
 
 const KEY: &str = "sk-k3y-0123456789abcdef";
@@ -30,15 +30,8 @@ impl Bench {
         );
         std::fs::write(bench.path("c.toml"), config).expect("the config is written");
         std::fs::write(bench.path("rows.jsonl"), rows).expect("rows are written");
-        let spec = hound::WavSpec {
-            channels: 1,
-            sample_rate: 16_000,
-            bits_per_sample: 16,
-            sample_format: hound::SampleFormat::Int,
-        };
-        let mut wav = hound::WavWriter::create(bench.path("clip.wav"), spec).expect("a clip");
-        (0..16_000_i32).for_each(|n| wav.write_sample((n % 101 * 50) as i16).expect("a sample"));
-        wav.finalize().expect("a whole clip");
+        let clip = wav((0..16_000).map(|n| n % 101 * 50));
+        std::fs::write(bench.path("clip.wav"), clip).expect("a clip is written");
         bench
     }
 

@@ -10,7 +10,7 @@ mod loopback;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use common::{Finished, Place, finish, harness};
+use common::{Finished, Place, finish, harness, journaled, wav};
 use loopback::{Loopback, Options};
 use serde_json::Value;
 
@@ -20,22 +20,6 @@ const RATINGS: &str = "Rating:0,Rating:1,Rating:2,Rating:3,Rating:4,Rating:5";
 struct Bench {
     place: Place,
     rows: usize,
-}
-
-fn wav() -> Vec<u8> {
-    let spec = hound::WavSpec {
-        channels: 1,
-        sample_rate: 16_000,
-        bits_per_sample: 16,
-        sample_format: hound::SampleFormat::Int,
-    };
-    let mut file = std::io::Cursor::new(Vec::new());
-    let mut writer = hound::WavWriter::new(&mut file, spec).unwrap();
-    for sample in 0..8000_i32 {
-        writer.write_sample((sample % 3001) as i16).unwrap();
-    }
-    writer.finalize().unwrap();
-    file.into_inner()
 }
 
 impl Bench {
@@ -48,7 +32,7 @@ impl Bench {
             )
         };
         let place = Place::new(&(0..rows).map(row).collect::<String>());
-        std::fs::write(place.path("a.wav"), wav()).unwrap();
+        std::fs::write(place.path("a.wav"), wav((0..8000).map(|sample| sample % 3001))).unwrap();
         let bench = Self { place, rows };
         bench.configure(&model.url(), &judge.url());
         bench
@@ -70,9 +54,7 @@ impl Bench {
     }
 
     fn verdicts(&self) -> Vec<Value> {
-        let text = std::fs::read_to_string(self.place.result("verdicts/ann.jsonl")).unwrap_or_default();
-        let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
-        whole.skip(1).map(|line| serde_json::from_str(line).unwrap()).collect()
+        journaled(&self.place.result("verdicts/ann.jsonl"))
     }
 
     fn judge(&self, more: &[&str]) -> Finished {
@@ -255,4 +237,52 @@ fn a_judge_section_that_is_wrong_is_named_with_its_line() {
     bench.place.edit("kind = \"opnai\"", "kind = \"openai\"\napi_key_env = \"HARNESS_TEST_NO_SUCH_KEY\"");
     bench.place.run(&[]).exits_with(2).says("HARNESS_TEST_NO_SUCH_KEY").says("c.toml:");
     assert_eq!(requests(&model), 1, "the answer is kept");
+}
+
+/// What a judge was asked with is told of it, and of the model what that was asked with.
+#[test]
+fn a_judge_s_own_prompt_is_told_as_its_own() {
+    let model = Loopback::start(Options::of("--answers Oslo,Rome")).unwrap();
+    let judge = Loopback::start(Options::of("--answers yes,no")).unwrap();
+    let language =
+        |answer: &str| serde_json::json!({"audio": "a.wav", "question": "Where?", "answer": answer});
+    let row = |n: u32| {
+        let (source, label) = ("mooc", "Geography");
+        let row = serde_json::json!({"index": n, "source": source, "label": label, "eng": language("Oslo"),
+            "fra": language("Rome")});
+        format!("{row}\n")
+    };
+    let bench = Bench::new(1, &model, &judge);
+    std::fs::write(bench.place.path("rows.jsonl"), (1..=6).map(row).collect::<String>()).unwrap();
+    bench.place.edit(
+        "name = \"cp-bench\"",
+        "name = \"ccfqa\"\nconditions = [\"qa\", \"xqa\"]\nlanguages = [\"eng\", \"fra\"]\nallow_other_data = true",
+    );
+    bench.place.edit("max_context = 4096", "prompt = \"my.toml\"");
+    std::fs::write(bench.place.path("my.toml"), "[texts]\njudge = \"{tgt_a} or {lang_a}?\"\n").unwrap();
+    let done = bench.place.run(&[]).exits_with(0).says("judge ann: 24 calls");
+    assert!(done.stdout.contains("judge (my.toml, sha256"), "{}", done.stdout);
+    assert!(
+        done.stdout.contains("the judge is asked in other words than the paper's (my.toml)"),
+        "{}",
+        done.stdout
+    );
+    assert!(
+        done.stdout.contains("no prompts for written questions; these are harness wording"),
+        "{}",
+        done.stdout
+    );
+    let scores = bench.place.scores();
+    let metrics = scores["benchmarks"][0]["metrics"].as_array().unwrap();
+    let of = |m: &&Value| {
+        m["metric"] == "llm_accuracy_micro" && m["condition"] == "xqa" && m.get("group").is_none()
+    };
+    let found = metrics.iter().find(of).unwrap()["value"].as_f64().unwrap();
+    let verdicts = bench.verdicts();
+    let yes = verdicts.iter().filter(|line| line["text"] == "yes").count();
+    assert!((found - yes as f64 / 24.0 * 100.0).abs() < 1e-9, "{found}");
+
+    // Another wording for the model makes no other judge of it.
+    bench.place.edit("[[benchmark]]\n", "[[benchmark]]\nprompt = \"harness\"\n");
+    bench.place.run(&[]).exits_with(0).says("24 of them made");
 }

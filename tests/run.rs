@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
-use common::{Place, finish, harness, root, spoken_rows};
+use common::{Place, finish, harness, root, spoken_rows, wav};
 use serde_json::Value;
 
 /// The texts of a run by sample.
@@ -122,7 +122,7 @@ fn bad_rows_and_bad_clips_fail_alone_and_are_tried_again() {
         format!("{{\"id\": \"{id}\", \"audio\": {audio:?}, \"question\": \"What?\", \"reference\": \"x\"}}")
     };
     clip("cut.flac", "eng/1-20260101000100.flac", 9000);
-    std::fs::write(place.path("nothing.wav"), wav(0)).unwrap();
+    std::fs::write(place.path("nothing.wav"), wav(std::iter::empty())).unwrap();
     // The folder of the media may hold links, as a download does; names may not leave it.
     std::os::unix::fs::symlink(root().join("demo/ccfqa"), place.path("ccfqa")).unwrap();
     place.edit(&format!("media = \"{}\"\n", root().join("demo").display()), "");
@@ -161,16 +161,6 @@ fn bad_rows_and_bad_clips_fail_alone_and_are_tried_again() {
     let before = place.responses().len();
     place.run(&[]).exits_with(0).says("5 of them answered");
     assert_eq!(place.responses().len(), before + 3);
-}
-
-/// A WAV file of `n` samples of silence.
-fn wav(n: u32) -> Vec<u8> {
-    let mut bytes = b"RIFF".to_vec();
-    bytes.extend((36 + 2 * n).to_le_bytes());
-    bytes.extend(b"WAVEfmt \x10\0\0\0\x01\0\x01\0\x80\x3e\0\0\0\x7d\0\0\x02\0\x10\0data");
-    bytes.extend((2 * n).to_le_bytes());
-    bytes.resize(bytes.len() + 2 * n as usize, 0);
-    bytes
 }
 
 #[test]

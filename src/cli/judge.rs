@@ -115,17 +115,20 @@ pub(super) fn stage(orders: &Orders<'_>) -> Result<Option<u8>, Failure> {
     let opened = open::model_of(model_config, &secrets, &config.generation, at)?;
     let own = config.prompt.as_ref().map(|path| wording::read_prompts(path)).transpose();
     let own = own.map_err(|e| Failure::new(exit::USAGE, at(&["prompt".into()], &e)))?;
-    let setup = setup_of(config);
+    let (setup, none) = (setup_of(config), PromptSet::default());
     let mut sections = Vec::new();
     let mut prompts = Vec::new();
     for (section, facts) in manifest.config.benchmarks.iter().zip(&manifest.benchmarks) {
-        let texts = with_own(&facts.prompts, own.as_ref());
-        let benchmark = benchmark::build(section, texts.clone(), manifest.config.model.audio.window)
-            .map_err(|e| {
+        let texts = facts.prompts.clone().with(own.as_ref().unwrap_or(&none));
+        // What the model under test was told is the run's business.
+        let known = benchmark::known_texts(&section.name);
+        let for_judge = |name: &str| known.iter().any(|text| text.name == name && text.for_judge());
+        prompts.push((section.label.clone(), texts.only(for_judge)));
+        let benchmark =
+            benchmark::build(section, texts, manifest.config.model.audio.window).map_err(|e| {
                 Failure::new(exit::USAGE, at(&["prompt".into()], &format!("{}: {e}", section.label)))
             })?;
         sections.push(JudgedSection::new(&section.label, benchmark, &setup));
-        prompts.push((section.label.clone(), texts));
     }
     let max_seconds = model_config.audio.max_seconds;
     let recipe = Recipe::new(&opened.identity, max_seconds, &config.generation, seed);
@@ -208,16 +211,4 @@ pub(super) fn stage(orders: &Orders<'_>) -> Result<Option<u8>, Failure> {
             Ok(Some(exit::INCOMPLETE))
         }
     }
-}
-
-/// The texts of a section with those of a judge's own file in their place.
-fn with_own(texts: &PromptSet, own: Option<&PromptSet>) -> PromptSet {
-    let mut texts = texts.clone();
-    for name in own.into_iter().flat_map(PromptSet::names) {
-        let Some((text, info)) = own.and_then(|own| Some((own.get(name)?, own.info(name)?))) else {
-            continue;
-        };
-        texts.put(name, text.to_owned(), info.status, info.sha256);
-    }
-    texts
 }

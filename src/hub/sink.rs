@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use sha1::Sha1;
 use sha2::{Digest as _, Sha256};
 
+use crate::types::hex;
+
 /// What the bytes of a file must be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Check {
@@ -160,14 +162,6 @@ fn hash(file: &mut File, hashes: &mut Hashes) -> io::Result<u64> {
             Err(error) => return Err(error),
         }
     }
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use crate::types::hex;
 pub use file::{HARNESS_WORDING, PromptError};
 
 /// A prompt text in use, for manifest and tables.
@@ -57,6 +58,26 @@ impl PromptSet {
         self.origins.insert(name.to_owned(), TextOrigin { status, sha256 });
     }
 
+    /// The set with the texts of another one, in place of its own of the same names.
+    #[must_use]
+    pub fn with(mut self, other: &Self) -> Self {
+        for name in other.names() {
+            if let (Some(text), Some(info)) = (other.get(name), other.info(name)) {
+                self.put(name, text.to_owned(), info.status, info.sha256);
+            }
+        }
+        self
+    }
+
+    /// The texts of these names.
+    #[must_use]
+    pub fn only(&self, fits: impl Fn(&str) -> bool) -> Self {
+        let mut part = self.clone();
+        part.texts.retain(|name, _| fits(name));
+        part.origins.retain(|name, _| fits(name));
+        part
+    }
+
     /// Where a text came from.
     pub fn status(&self, name: &str) -> &str {
         self.origins.get(name).map_or(&self.status, |origin| &origin.status)
@@ -82,11 +103,7 @@ impl PromptSet {
 
 /// SHA-256 of a text, in hexadecimal.
 pub fn sha256_hex(text: &str) -> String {
-    use std::fmt::Write as _;
-    Sha256::digest(text.as_bytes()).iter().fold(String::with_capacity(64), |mut hex, byte| {
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
+    hex(&Sha256::digest(text.as_bytes()))
 }
 
 /// Fills the `{name}` places of a template in one pass. A place without a value stays as it is: it is
@@ -127,6 +144,19 @@ fn place_at(text: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn texts_of_another_set_keep_their_origin() {
+        let set = |status: &str, texts: &[(&str, &str)]| {
+            let texts = texts.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned()));
+            PromptSet::new(status, texts.collect())
+        };
+        let both = set("ours", &[("a", "1"), ("judge", "2")]).with(&set("mine", &[("judge", "3")]));
+        assert_eq!((both.get("judge"), both.status("judge"), both.status("a")), (Some("3"), "mine", "ours"));
+        let judge = both.only(|name| name == "judge");
+        assert_eq!(judge.names().collect::<Vec<_>>(), ["judge"]);
+        assert_eq!(set("ours", &[("a", "1"), ("judge", "2")]).with(&judge), both);
+    }
 
     #[test]
     fn text_that_is_put_in_is_not_filled_again() {

@@ -84,7 +84,7 @@ pub struct JudgeFile {
     pub generation: Generation,
     /// Its seed; each run adds its number.
     pub seed: u64,
-    /// The prompt texts in use, by the label of the section.
+    /// Its prompt texts, by the label of the section.
     pub prompts: Vec<(String, PromptSet)>,
     /// The times that calls were made.
     pub sessions: Vec<Session>,

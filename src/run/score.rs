@@ -20,6 +20,7 @@ use crate::benchmark::{
 use crate::config::{BenchmarkConfig, ModelConfig, RunConfig};
 use crate::dataset::FingerprintKind;
 use crate::model::ModelIdentity;
+use crate::prompt::PromptSet;
 use crate::report::published::PublishedError;
 use crate::report::scores_file::{Scores, ScoresError};
 use crate::report::table::Table;
@@ -95,10 +96,12 @@ fn benchmark_of(
     folder: &Path,
     config: &RunConfig,
     section: &BenchmarkConfig,
-    facts: &ManifestBenchmark,
+    prompts: PromptSet,
 ) -> Result<Box<dyn Benchmark>, ScoreError> {
-    benchmark::build(section, facts.prompts.clone(), config.model.audio.window).map_err(|source| {
-        ScoreError::Benchmark { path: Manifest::path(folder), label: section.label.clone(), source }
+    benchmark::build(section, prompts, config.model.audio.window).map_err(|source| ScoreError::Benchmark {
+        path: Manifest::path(folder),
+        label: section.label.clone(),
+        source,
     })
 }
 
@@ -156,7 +159,7 @@ pub fn score(folder: &Path, judge: Option<&str>) -> Result<Scores, ScoreError> {
     let manifest = manifest_of(folder)?;
     let judge = judge_of(folder, &manifest, judge)?;
     let journal = Journal::read(&folder.join("responses.jsonl"))?;
-    let sections = sections(folder, &manifest)?;
+    let sections = sections(folder, &manifest, judge.as_ref().map(|judge| &judge.file))?;
     let setups: Vec<Option<JudgeSetup>> = sections
         .iter()
         .map(|(_, _, benchmark)| Some(judge.as_ref()?.file.setup.with_runs_of(benchmark.judge_runs())))
@@ -218,11 +221,7 @@ pub fn score(folder: &Path, judge: Option<&str>) -> Result<Scores, ScoreError> {
                 judged.model.clone_from(&judge.file.model.name);
                 judged.runs = setup.runs;
                 judged.required = setup.on_error == OnJudgeError::Fail;
-                // With the prompt texts that the judge was asked with.
-                let texts = judge.file.prompts.iter().find(|(label, _)| *label == config.label);
-                let window = manifest.config.model.audio.window;
-                let asked = texts.and_then(|(_, texts)| benchmark::build(config, texts.clone(), window).ok());
-                let asked = asked.as_ref().and_then(|benchmark| benchmark.judging(setup).ok().flatten());
+                let asked = benchmark.judging(setup).ok().flatten();
                 judged.prompts = asked.map(|judging| judging.prompts()).unwrap_or_default();
             }
             scores.label.clone_from(&config.label);
@@ -277,10 +276,23 @@ pub fn price_of_model(model: &ModelConfig) -> Option<Price> {
 
 type SectionOf<'a> = (&'a BenchmarkConfig, &'a ManifestBenchmark, Box<dyn Benchmark>);
 
-fn sections<'a>(folder: &Path, manifest: &'a Manifest) -> Result<Vec<SectionOf<'a>>, ScoreError> {
+/// The sections of a run, with the judge's prompt texts where there is one.
+fn sections<'a>(
+    folder: &Path,
+    manifest: &'a Manifest,
+    judge: Option<&JudgeFile>,
+) -> Result<Vec<SectionOf<'a>>, ScoreError> {
     let pairs = manifest.config.benchmarks.iter().zip(&manifest.benchmarks);
     pairs
-        .map(|(config, facts)| Ok((config, facts, benchmark_of(folder, &manifest.config, config, facts)?)))
+        .map(|(config, facts)| {
+            let asked =
+                judge.and_then(|judge| judge.prompts.iter().find(|(label, _)| *label == config.label));
+            let prompts = match asked {
+                Some((_, texts)) => facts.prompts.clone().with(texts),
+                None => facts.prompts.clone(),
+            };
+            Ok((config, facts, benchmark_of(folder, &manifest.config, config, prompts)?))
+        })
         .collect()
 }
 
@@ -299,7 +311,7 @@ pub fn report(folder: &Path, scores: &Scores) -> Result<Vec<Table>, ScoreError> 
     let manifest = manifest_of(folder)?;
     let mut tables = Vec::new();
     let mut facts_of: HashMap<String, &ManifestBenchmark> = HashMap::new();
-    for (config, facts, benchmark) in sections(folder, &manifest)? {
+    for (config, facts, benchmark) in sections(folder, &manifest, None)? {
         let Some(of_section) = scores.benchmarks.iter().find(|s| s.label == config.label) else { continue };
         let published = benchmark::published(&config.name)?;
         let compare_to = manifest.config.model.published_as.as_deref();

@@ -63,6 +63,28 @@ pub(crate) fn finish(command: &mut Command) -> Finished {
     command.output().expect("the binary starts").into()
 }
 
+/// A WAV file of these samples, 16-bit mono at 16 kHz.
+pub(crate) fn wav(samples: impl Iterator<Item = i16>) -> Vec<u8> {
+    let spec = hound::WavSpec {
+        channels: 1,
+        sample_rate: 16_000,
+        bits_per_sample: 16,
+        sample_format: hound::SampleFormat::Int,
+    };
+    let mut file = std::io::Cursor::new(Vec::new());
+    let mut writer = hound::WavWriter::new(&mut file, spec).expect("a WAV file begins");
+    samples.for_each(|sample| writer.write_sample(sample).expect("a sample is written"));
+    writer.finalize().expect("a WAV file ends");
+    file.into_inner()
+}
+
+/// The responses of a journal, the header and a torn last line left out.
+pub(crate) fn journaled(path: &Path) -> Vec<serde_json::Value> {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+    whole.skip(1).map(|line| serde_json::from_str(line).expect("a response")).collect()
+}
+
 /// A temporary place with a config that runs the demo model over a user's own JSONL.
 pub(crate) struct Place {
     pub(crate) dir: tempfile::TempDir,
@@ -121,9 +143,7 @@ impl Place {
 
     /// The responses of the run, the header left out.
     pub(crate) fn responses(&self) -> Vec<serde_json::Value> {
-        let text = std::fs::read_to_string(self.result("responses.jsonl")).unwrap_or_default();
-        let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
-        whole.skip(1).map(|line| serde_json::from_str(line).expect("a response")).collect()
+        journaled(&self.result("responses.jsonl"))
     }
 
     /// The scores of the run.

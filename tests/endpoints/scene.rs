@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::common::{Finished, Place};
+use crate::common::{Finished, Place, wav};
 use crate::loopback::{Loopback, Piece, base64, right_answer};
 
 /// Clips that all questions share.
@@ -17,19 +17,7 @@ pub(crate) struct Scene {
 
 /// A WAV file of 16-bit mono at 16 kHz; no two are equal.
 pub(crate) fn clip(number: usize, samples: usize) -> Vec<u8> {
-    let spec = hound::WavSpec {
-        channels: 1,
-        sample_rate: 16_000,
-        bits_per_sample: 16,
-        sample_format: hound::SampleFormat::Int,
-    };
-    let mut file = std::io::Cursor::new(Vec::new());
-    let mut writer = hound::WavWriter::new(&mut file, spec).unwrap();
-    for sample in 0..samples {
-        writer.write_sample((sample * (number + 3) % 3001) as i16).unwrap();
-    }
-    writer.finalize().unwrap();
-    file.into_inner()
+    wav((0..samples).map(|sample| (sample * (number + 3) % 3001) as i16))
 }
 
 impl Scene {
