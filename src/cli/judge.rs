@@ -155,7 +155,7 @@ pub(super) fn stage(orders: &Orders<'_>) -> Result<Option<u8>, Failure> {
     }
     let mut journal = Journal::append_to(&verdicts, &|_, _, _| true)?;
     let (calls, sorted) = plan.survey(&journal)?;
-    if sorted.pending > 0 {
+    if !sorted.todo.is_empty() {
         let begun = jiff::Timestamp::now().to_string();
         file.sessions.push(Session::new(begun, &opened.identity, model_config.local.as_ref()));
     }
@@ -163,7 +163,7 @@ pub(super) fn stage(orders: &Orders<'_>) -> Result<Option<u8>, Failure> {
     let answered: u64 = sorted.answered.iter().sum();
     let state = if answered > 0 { format!(", {answered} of them made") } else { String::new() };
     eprintln!("judge {}: {} calls{state}", config.name, calls.iter().sum::<u64>());
-    if sorted.pending == 0 {
+    if sorted.todo.is_empty() {
         return Ok(None);
     }
     let price = score::price_of_model(model_config);
@@ -185,7 +185,7 @@ pub(super) fn stage(orders: &Orders<'_>) -> Result<Option<u8>, Failure> {
         transcode: transcode_of(model_config),
         sections,
         requests: Arc::clone(&plan) as _,
-        done: sorted.done,
+        todo: sorted.todo,
         journal: &mut journal,
         price,
         reading: Some(&reading),

@@ -91,7 +91,8 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
         ));
     }
     let Survey { hashes, benchmarks, sorted } = survey(&plan, made_of, earlier.as_ref(), &folder, &journal)?;
-    let Sorted { done, answered, pending } = sorted;
+    let Sorted { todo, answered } = sorted;
+    let pending = todo.len() as u64;
     say_unreadable(&benchmarks);
     let requests: u64 = benchmarks.iter().map(|b| b.requests).sum();
     let done_count: u64 = answered.iter().sum();
@@ -125,7 +126,7 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
             opened,
             transcode: transcode_of(&config.model),
             requests: Arc::new(plan),
-            done,
+            todo,
             journal: &mut journal,
             sections: totals.zip(answered.iter().copied()).collect(),
             price,
@@ -351,8 +352,8 @@ pub(super) struct Drive<'a> {
     pub(super) transcode: Transcode,
     /// What is to be asked.
     pub(super) requests: Arc<dyn Requests>,
-    /// What needs no work.
-    pub(super) done: DigestSet,
+    /// What is still to be asked of it.
+    pub(super) todo: DigestSet,
     /// Where responses go.
     pub(super) journal: &'a mut Journal,
     /// Sections: label, requests, and those that are answered.
@@ -365,7 +366,7 @@ pub(super) struct Drive<'a> {
 
 /// Loads the model and generates.
 pub(super) fn drive(drive: Drive<'_>) -> Result<Ended, Failure> {
-    let Drive { opened, transcode, requests, done, journal, sections, price, reading } = drive;
+    let Drive { opened, transcode, requests, todo, journal, sections, price, reading } = drive;
     let preparer = Preparer::new(&opened.limits, transcode)
         .map_err(|e| Failure::new(exit::MODEL, format!("error: {}: {e}", opened.identity.name)))?;
     let begun = std::time::Instant::now();
@@ -389,7 +390,7 @@ pub(super) fn drive(drive: Drive<'_>) -> Result<Ended, Failure> {
         let signals = tokio::spawn(signals(stop_in, code_in));
         let result = generate(Stage {
             requests,
-            done,
+            todo,
             journal,
             model: model.as_ref(),
             preparer,

@@ -116,8 +116,8 @@ pub struct Summary {
 pub struct Stage<'a> {
     /// What is to be asked.
     pub requests: Arc<dyn Requests>,
-    /// The requests that need no work, by [`Journal::is_answered`].
-    pub done: DigestSet,
+    /// The requests that need work, by [`Journal::is_answered`].
+    pub todo: DigestSet,
     /// Where responses go.
     pub journal: &'a mut Journal,
     /// What answers.
@@ -150,11 +150,11 @@ fn ahead(model: &dyn Model) -> usize {
 
 /// Runs the stage: every request of the plan that has no answer yet goes through the model.
 pub async fn generate(stage: Stage<'_>) -> Result<Summary, GenerateError> {
-    let Stage { requests, done, journal, model, preparer, price, mut stop, observer, reading } = stage;
+    let Stage { requests, todo, journal, model, preparer, price, mut stop, observer, reading } = stage;
     let batch_size = model.batch_size().max(1);
     let concurrency = model.concurrency().max(1);
     let (mut items, producer) =
-        pipeline::spawn(Arc::clone(&requests), Arc::new(done), Arc::new(preparer), ahead(model));
+        pipeline::spawn(Arc::clone(&requests), todo, Arc::new(preparer), ahead(model));
     let recipe = requests.recipe();
 
     let mut desk = Desk { recipe, journal, observer, reading, summary: Summary::default(), failures: 0 };

@@ -138,9 +138,15 @@ fn run(
     if stop_at_once {
         stop_in.send(Stop::Finish).unwrap();
     }
+    let mut todo = DigestSet::default();
+    plan.walk(|request| {
+        todo.insert(request.planned.request);
+        true
+    })
+    .unwrap();
     let stage = Stage {
         requests: Arc::new(plan.clone()),
-        done: DigestSet::default(),
+        todo,
         journal,
         model,
         preparer: Preparer::new(&model.limits, crate::media::Transcode::Never).unwrap(),

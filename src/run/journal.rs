@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
+pub use super::journal_index::Near;
 use super::journal_index::{Entry, Index, Line, LineMedia, Place};
 use super::journal_io::{Reader, Syncer};
 use super::journal_scan::{Scan, scan};
@@ -182,8 +183,9 @@ impl Journal {
     }
 
     /// Whether a request needs no work: it is answered, and its media are as they were.
-    pub fn is_answered(&self, request: &Digest) -> bool {
-        self.index.request(request).is_some_and(|place| place.outcome.is_answer() && place.as_it_was)
+    pub fn is_answered(&self, request: &Digest, near: &mut Near) -> bool {
+        let place = self.index.request_near(request, near);
+        place.is_some_and(|place| place.outcome.is_answer() && place.as_it_was)
     }
 
     fn load(&self, place: &Place) -> Result<Response, JournalError> {

@@ -144,7 +144,7 @@ impl Item {
 /// Starts the planner and the media pool. The planner ends when the plan does, or when nobody wants more.
 pub(super) fn spawn(
     requests: Arc<dyn Requests>,
-    done: Arc<DigestSet>,
+    mut todo: DigestSet,
     preparer: Arc<Preparer>,
     ahead: usize,
 ) -> (mpsc::Receiver<Item>, tokio::task::JoinHandle<Result<(), PlanError>>) {
@@ -152,11 +152,10 @@ pub(super) fn spawn(
     let (walker, measure) = (Arc::clone(&requests), Arc::clone(&preparer));
     let producer = tokio::task::spawn_blocking(move || {
         let mut rooms = Rooms::new(MEDIA_BYTES);
-        let mut begun = DigestSet::default();
         walker.each(&mut |request| {
             let id = request.planned.request;
             // Two planned requests with one id are one request with two golds: it is asked once.
-            if done.contains(&id) || !begun.insert(id) {
+            if !todo.remove(&id) {
                 return true;
             }
             // The receiver is gone when the run ends early.
