@@ -15,14 +15,13 @@ use crate::media::{FileFacts, Preparer, Transcode};
 use crate::model::{self, ModelIdentity, Opened};
 use crate::run::cost::Price;
 use crate::run::differences::Differences;
-use crate::run::digests::DigestSet;
 use crate::run::folder::{Begin, RunFolder};
 use crate::run::generate::{Early, Reading, Stage, Stop, Summary, generate};
 use crate::run::journal::Journal;
 use crate::run::manifest::{Manifest, ManifestBenchmark, Session, VERSION};
 use crate::run::plan::{Plan, PlanHashes, PlannedRequest, Recipe, Requests, read_ids};
 use crate::run::score;
-use crate::run::sorted::{Sorted, Sorter};
+use crate::run::sorted::{Sorted, Sorter, Todo};
 use crate::types::{Digest, Outcome};
 
 /// How far to walk.
@@ -353,7 +352,7 @@ pub(super) struct Drive<'a> {
     /// What is to be asked.
     pub(super) requests: Arc<dyn Requests>,
     /// What is still to be asked of it.
-    pub(super) todo: DigestSet,
+    pub(super) todo: Todo,
     /// Where responses go.
     pub(super) journal: &'a mut Journal,
     /// Sections: label, requests, and those that are answered.

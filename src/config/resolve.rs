@@ -180,7 +180,7 @@ fn endpoint(raw: RawModel, audio: RawAudio, folders: &Folders<'_>) -> EndpointCo
             tpm: rate(flow.tpm),
             timeout_seconds: flow.timeout_seconds.unwrap_or(300.0),
             deadline_seconds: flow.deadline_seconds.unwrap_or(1800.0),
-            max_attempts: rate(flow.max_attempts).unwrap_or(10),
+            max_attempts: rate(flow.max_attempts).unwrap_or(30),
             delay_seconds: flow.delay_seconds.unwrap_or(0.5),
             max_delay_seconds: flow.max_delay_seconds.unwrap_or(30.0),
             patience_seconds: flow.patience_seconds.unwrap_or(600.0),

@@ -76,6 +76,9 @@ pub struct Secrets {
     pub headers: Vec<(String, ApiKey)>,
     /// The proxy's address, which may hold credentials.
     pub proxy: Option<ApiKey>,
+    /// What the variables hold that stand within headers and the proxy's address: servers quote a token without the
+    /// words before it.
+    pub parts: Vec<ApiKey>,
 }
 
 /// A secret that is not there.
@@ -116,6 +119,12 @@ fn secrets_from(model: &ModelConfig, lookup: impl Fn(&str) -> Lookup) -> Result<
     let mut found = Secrets::default();
     let mut errors = Vec::new();
     let Some(endpoint) = &model.endpoint else { return Ok(found) };
+    let parts = std::cell::RefCell::new(Vec::new());
+    let lookup = |name: &str| {
+        let text = lookup(name)?;
+        parts.borrow_mut().push(ApiKey::new(&text));
+        Ok(text)
+    };
     if let Some(variable) = &endpoint.api_key_env {
         match lookup(variable) {
             Ok(text) => found.key = Some(ApiKey::new(text)),
@@ -140,6 +149,7 @@ fn secrets_from(model: &ModelConfig, lookup: impl Fn(&str) -> Lookup) -> Result<
             }
         }
     }
+    found.parts = parts.into_inner();
     if errors.is_empty() { Ok(found) } else { Err(errors) }
 }
 

@@ -237,6 +237,9 @@ fn read_image(source: &MediaSource) -> Result<ReadyImage, String> {
     Ok(ReadyImage { image, file })
 }
 
+/// A limit from which on every clip is short enough: Gemini's, the longest that a server states.
+const ANY_LENGTH: f64 = 9.5 * 3600.0;
+
 /// What an endpoint wants of a clip.
 struct Want<'a> {
     formats: &'a [String],
@@ -260,6 +263,13 @@ impl Want<'_> {
         };
         let seconds = if decodable { source.frames as f64 / f64::from(source.rate.max(1)) } else { 0.0 };
         let too_long = seconds > self.max_seconds + 0.5 / f64::from(source.rate.max(1));
+        if !decodable && self.max_seconds < ANY_LENGTH {
+            return Err(format!(
+                "how long it is cannot be read from {format}, and clips may have at most {} s: convert it, for example \
+                 with `ffmpeg -i IN -c:a flac OUT.flac`, or take `max_seconds` out of [model.audio]",
+                self.max_seconds
+            ));
+        }
         if too_long && self.window == Window::Whole {
             return Err(sentence(AudioError::TooLong { length: seconds, limit: self.max_seconds }));
         }

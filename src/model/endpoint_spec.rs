@@ -99,6 +99,7 @@ fn wire(spec: &mut EndpointSpec, endpoint: &EndpointConfig, secrets: &Secrets) {
     });
     spec.extra_body.clone_from(&wire.extra_body);
     spec.extra_headers.clone_from(&secrets.headers);
+    spec.secrets.clone_from(&secrets.parts);
     spec.proxy.clone_from(&secrets.proxy);
     spec.ca_bundle.clone_from(&wire.ca_bundle);
 }

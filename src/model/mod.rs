@@ -134,6 +134,14 @@ pub trait Model: Send + Sync {
     /// How many batches may be under way at once.
     fn concurrency(&self) -> usize;
 
+    /// Nothing new is to be begun: requests that have not been sent yet will not be waited for.
+    fn finish(&self) {}
+
+    /// Whether nothing is under way of what was begun before [`Self::finish`]. `false` where that is not known.
+    fn is_idle(&self) -> bool {
+        false
+    }
+
     /// How it stands, for those who watch a run: retries, limits, a server that is down. `None` where there is
     /// nothing to say.
     fn status(&self) -> Option<String> {

@@ -105,6 +105,17 @@ pub struct Journal {
     syncer: Syncer,
 }
 
+/// How a request stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stand {
+    /// It needs no work.
+    Answered,
+    /// It was asked, and the model or its media failed.
+    Failed,
+    /// It was not asked, or its media have changed since.
+    Unasked,
+}
+
 impl Journal {
     /// Opens a journal to go on with it, making it if it is not there. A torn last line is cut off.
     /// `unchanged` tells whether the media of responses are as they were.
@@ -182,10 +193,13 @@ impl Journal {
         self.index.key(key).map(|place| self.load(place)).transpose()
     }
 
-    /// Whether a request needs no work: it is answered, and its media are as they were.
-    pub fn is_answered(&self, request: &Digest, near: &mut Near) -> bool {
-        let place = self.index.request_near(request, near);
-        place.is_some_and(|place| place.outcome.is_answer() && place.as_it_was)
+    /// How a request stands, of those that are looked at in plan order.
+    pub fn stand(&self, request: &Digest, near: &mut Near) -> Stand {
+        match self.index.request_near(request, near) {
+            Some(place) if !place.outcome.is_answer() => Stand::Failed,
+            Some(place) if place.as_it_was => Stand::Answered,
+            Some(_) | None => Stand::Unasked,
+        }
     }
 
     fn load(&self, place: &Place) -> Result<Response, JournalError> {

@@ -7,8 +7,8 @@ use std::sync::{Arc, Weak};
 use futures::StreamExt as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-use super::digests::DigestSet;
 use super::plan::{PlanError, PlannedRequest, Requests};
+use super::sorted::Todo;
 use crate::dataset::{Dataset, MediaNameError};
 use crate::media::{MediaError, MediaSource, Preparer, Ready, ReadyImage};
 use crate::types::{Digest, MediaRecord, Outcome};
@@ -144,7 +144,7 @@ impl Item {
 /// Starts the planner and the media pool. The planner ends when the plan does, or when nobody wants more.
 pub(super) fn spawn(
     requests: Arc<dyn Requests>,
-    mut todo: DigestSet,
+    todo: Todo,
     preparer: Arc<Preparer>,
     ahead: usize,
 ) -> (mpsc::Receiver<Item>, tokio::task::JoinHandle<Result<(), PlanError>>) {
@@ -152,20 +152,25 @@ pub(super) fn spawn(
     let (walker, measure) = (Arc::clone(&requests), Arc::clone(&preparer));
     let producer = tokio::task::spawn_blocking(move || {
         let mut rooms = Rooms::new(MEDIA_BYTES);
-        walker.each(&mut |request| {
-            let id = request.planned.request;
-            // Two planned requests with one id are one request with two golds: it is asked once.
-            if !todo.remove(&id) {
-                return true;
+        for mut todo in [todo.fresh, todo.again] {
+            if todo.is_empty() {
+                continue;
             }
-            // The receiver is gone when the run ends early.
-            if planned_in.is_closed() {
-                return false;
-            }
-            let dataset = walker.dataset(request.section);
-            let room = dataset.map(|dataset| rooms.take(&request, dataset, &measure));
-            planned_in.blocking_send((request, room.unwrap_or_default())).is_ok()
-        })
+            walker.each(&mut |request| {
+                // Two planned requests with one id are one request with two golds: it is asked once.
+                if !todo.remove(&request.planned.request) {
+                    return true;
+                }
+                // The receiver is gone when the run ends early.
+                if planned_in.is_closed() {
+                    return false;
+                }
+                let dataset = walker.dataset(request.section);
+                let room = dataset.map(|dataset| rooms.take(&request, dataset, &measure));
+                planned_in.blocking_send((request, room.unwrap_or_default())).is_ok()
+            })?;
+        }
+        Ok(())
     });
 
     let prepared = futures::stream::unfold(planned_out, |mut planned| async {

@@ -93,7 +93,7 @@ pub struct RawFlow {
     #[schemars(range(max = 31_536_000), extend("exclusiveMinimum" = 0), extend("default" = 1800.0), example = 1800.0)]
     pub deadline_seconds: Option<f64>,
     /// The most attempts that may fail by the server's or the network's fault.
-    #[schemars(range(min = 1, max = 10_000), extend("default" = 10), example = 10)]
+    #[schemars(range(min = 1, max = 10_000), extend("default" = 30), example = 30)]
     pub max_attempts: Option<u64>,
     /// The most seconds that the first wait between attempts lasts; it doubles with each further one.
     #[schemars(range(max = 86_400), extend("exclusiveMinimum" = 0), extend("default" = 0.5), example = 0.5)]
