@@ -12,6 +12,7 @@ mod fetch_progress;
 mod judge;
 mod list;
 mod open;
+mod open_data;
 mod prepare;
 mod prepare_progress;
 mod probe;
