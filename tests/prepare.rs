@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "its helpers are tests too")]
 
 mod common;
+#[path = "prepare/faults.rs"]
+mod faults;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -26,7 +26,7 @@ pub use build::{
     BuildError, Entry, PromptText, build, catalogue, entry, harness_wording, known_texts, prompt_texts,
     published, with_prompts,
 };
-pub use data_check::DataCheck;
+pub use data_check::{DataCheck, LookAtMedia};
 pub use judging::{Finding, JudgeCall, JudgeKind, JudgeScores, JudgeSetup, Judging};
 pub use scores::{BenchmarkScores, ConditionCounts, MetricValue, UsageScores};
 

@@ -49,7 +49,7 @@ pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
     if let Some(opened) = &opened {
         let _ = writeln!(out, "model   {}: {}", opened.identity.name, opened.about);
     }
-    let (sections, of_sections) = open::sections_and_problems(&loaded);
+    let (sections, of_sections) = open::sections_and_problems(&loaded, open::Unprepared::Said);
     problems.extend(of_sections);
     // Without the model the plan can still be checked; only the requests' ids mean nothing then.
     let identity = opened.as_ref().map_or_else(|| nobody(config), |opened| opened.identity.clone());

@@ -18,6 +18,7 @@ mod fetch_progress;
 mod judge;
 mod list;
 mod open;
+mod open_data;
 mod prepare;
 mod prepare_progress;
 mod probe;

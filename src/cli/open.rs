@@ -4,13 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::exit::{self, Failure};
-use super::{ConfigArgs, wording};
+use super::{ConfigArgs, open_data as data, wording};
 use crate::benchmark;
 use crate::config::secret::{self, Secrets};
 use crate::config::{self, BenchmarkConfig, Loaded, ModelConfig, Override, RunConfig, Step};
-use crate::dataset::{Dataset, DatasetError};
 use crate::model::{self, Opened};
-use crate::prepare;
 use crate::prompt::official::Pins;
 use crate::run::plan::Section;
 use crate::types::Generation;
@@ -46,18 +44,27 @@ pub(super) fn folder_of(config: &RunConfig) -> PathBuf {
     config.run.results.join(&config.run.name)
 }
 
-/// Sets up every section; all problems are reported together.
+/// What is done with published data that must be prepared before they can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unprepared {
+    /// It is said.
+    Said,
+    /// They are prepared now, where that does not take long.
+    Prepared,
+}
+
+/// Sets up every section; all problems are reported together. Data are prepared where they must be.
 pub(super) fn sections(loaded: &Loaded) -> Result<Vec<Section>, Failure> {
-    let (sections, problems) = sections_and_problems(loaded);
+    let (sections, problems) = sections_and_problems(loaded, Unprepared::Prepared);
     if problems.is_empty() { Ok(sections) } else { Err(Failure::new(exit::USAGE, problems.join("\n"))) }
 }
 
 /// Sets up the sections that can be, and says what is wrong with the others.
-pub(super) fn sections_and_problems(loaded: &Loaded) -> (Vec<Section>, Vec<String>) {
+pub(super) fn sections_and_problems(loaded: &Loaded, unprepared: Unprepared) -> (Vec<Section>, Vec<String>) {
     let mut sections = Vec::new();
     let mut problems = Vec::new();
     for (index, config) in loaded.config.benchmarks.iter().enumerate() {
-        match section(loaded, index, config) {
+        match section(loaded, index, config, unprepared) {
             Ok(section) => sections.push(section),
             Err(problem) => problems.push(problem),
         }
@@ -65,7 +72,12 @@ pub(super) fn sections_and_problems(loaded: &Loaded) -> (Vec<Section>, Vec<Strin
     (sections, problems)
 }
 
-fn section(loaded: &Loaded, index: usize, config: &BenchmarkConfig) -> Result<Section, String> {
+fn section(
+    loaded: &Loaded,
+    index: usize,
+    config: &BenchmarkConfig,
+    unprepared: Unprepared,
+) -> Result<Section, String> {
     let pins = Pins::embedded().map_err(|e| format!("error: {e}"))?;
     let at = |key: &str, problem: &dyn std::fmt::Display| {
         problem_at(loaded, &["benchmark".into(), index.into(), key.into()], problem)
@@ -74,26 +86,7 @@ fn section(loaded: &Loaded, index: usize, config: &BenchmarkConfig) -> Result<Se
         .map_err(|e| at("prompt", &e))?;
     let window = loaded.config.model.audio.window;
     let benchmark = benchmark::build(config, prompts.clone(), window).map_err(|e| at(e.key(), &e))?;
-    let dataset = Dataset::open(&config.data, config.media.as_deref()).map_err(|e| {
-        let key = if matches!(&e, DatasetError::Missing(path) if Some(path) == config.media.as_ref()) {
-            "media"
-        } else {
-            "data"
-        };
-        let published = benchmark::entry(&config.name);
-        match published.filter(|entry| matches!(e, DatasetError::Missing(_)) && !entry.data.is_empty()) {
-            Some(entry) => at(key, &format!("{e}; get the data: {}", entry.data)),
-            None => at(key, &e),
-        }
-    })?;
-    if prepare::is_needed(&config.name, &dataset) {
-        let command = format!("harness prepare {} --data {}", config.name, config.data.display());
-        let sentence = format!(
-            "{}: is published in columns, and read as rows: run `{command}` once",
-            dataset.index().display()
-        );
-        return Err(at("data", &sentence));
-    }
+    let dataset = data::open(config, unprepared).map_err(|(key, sentence)| at(key, &sentence))?;
     Ok(Section { config: config.clone(), benchmark: Arc::from(benchmark), prompts, dataset })
 }
 

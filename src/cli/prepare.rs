@@ -146,5 +146,8 @@ fn describe(counts: &Counts) -> String {
     if counts.problems > 0 {
         let _ = write!(out, "; {}", plural(counts.problems, "problem"));
     }
+    if counts.faults > 0 {
+        let _ = write!(out, ", {} of them may pass: the same command tries again", counts.faults);
+    }
     out
 }

@@ -49,13 +49,18 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
     // Rows that were compared with the published ones when the same plan was made need not be read for it again.
     let known = Manifest::read(&open::folder_of(config)).ok().flatten();
     let known = known.filter(|known| known.plan.is_some_and(|hashes| hashes.made_of == made_of));
+    // Differences may have been mended since: media that were missing need not be any more.
+    let known =
+        known.filter(|known| known.benchmarks.iter().all(|section| section.dataset.differs.is_empty()));
     let differences = match known {
         Some(known) => known.benchmarks.into_iter().map(|section| section.dataset.differs).collect(),
         None => plan.differences()?,
     };
-    let differences = differences.iter().enumerate();
-    let other_data: Vec<String> =
-        differences.filter_map(|(index, differs)| open::other_data(&loaded, index, differs)).collect();
+    let other_data: Vec<String> = differences
+        .iter()
+        .enumerate()
+        .filter_map(|(index, differs)| open::other_data(&loaded, index, differs))
+        .collect();
     if !other_data.is_empty() {
         return Err(Failure::new(exit::USAGE, other_data.join("\n")));
     }
@@ -89,9 +94,13 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
             "error: --max-cost needs prices: set input_per_million and output_per_million under [model.price]",
         ));
     }
-    let Survey { hashes, benchmarks, sorted } = survey(&plan, made_of, earlier.as_ref(), &folder, &journal)?;
+    let Survey { hashes, mut benchmarks, sorted } =
+        survey(&plan, made_of, earlier.as_ref(), &folder, &journal)?;
     let Sorted { todo, answered } = sorted;
     let pending = todo.len() as u64;
+    for (section, differs) in benchmarks.iter_mut().zip(differences) {
+        section.dataset.differs = differs;
+    }
     say_unreadable(&benchmarks);
     let requests: u64 = benchmarks.iter().map(|b| b.requests).sum();
     let done_count: u64 = answered.iter().sum();

@@ -18,3 +18,4 @@ pub mod plan;
 mod plan_file;
 pub mod score;
 pub mod sorted;
+mod whole;

@@ -380,7 +380,8 @@ fn departures(
 fn data_are_checked_against_what_is_published() {
     let benchmark = built(&[], &[], |_| {});
     let mut check = benchmark.data_check().unwrap();
-    check.add(&serde_json::json!({"index": 1, "source": "mooc", "label": "Art"}));
+    let row = serde_json::json!({"index": 1, "source": "mooc", "label": "Art"});
+    check.add(&row, &crate::benchmark::data_check::NoMedia);
     assert_eq!(check.finish(), ["1 row instead of 1,000"]);
 }
 

@@ -155,6 +155,9 @@ impl Benchmark for CpBench {
         if let Some((taken, all)) = facts.subset.filter(|(taken, all)| taken != all) {
             found.push(format!("a subset: {taken} of {all} samples"));
         }
+        if !facts.data_differs.is_empty() {
+            found.push(format!("the data are not whole: {}", facts.data_differs.join("; ")));
+        }
         found.push(
             "the paper publishes neither its question nor its judge prompt, nor the size of its data: no figure can be \
              proven to be comparable"
