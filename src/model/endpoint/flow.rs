@@ -8,6 +8,9 @@
 //! A server is down when it cannot be reached, or when three faults in a row are all that is heard of it for
 //! a second. One of several is left out; when all are down everything pauses. A request is sent as a probe
 //! now and then, and what it finds decides. Giving up a wait, by dropping it, is safe at any moment.
+//!
+//! Who starts the servers himself can hold the gate while they are not there: nothing is sent then, patience does not
+//! run, and when it is released all servers count as up.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -25,6 +28,8 @@ const SILENCE: Duration = Duration::from_secs(1);
 /// The wait before the first probe; it doubles up to the longest.
 const FIRST_PROBE: Duration = Duration::from_millis(250);
 const LONGEST_PROBE: Duration = Duration::from_secs(5);
+/// The least patience with servers that somebody attends to: the time that he has to notice that one is gone.
+const ATTENDED: Duration = Duration::from_secs(30);
 /// What is left of the limit when the server has too much to do.
 const BACK_OFF: f64 = 0.7;
 
@@ -75,6 +80,7 @@ pub(super) struct FlowState {
     pub(super) paused_for: Option<Duration>,
     pub(super) why: Option<String>,
     pub(super) given_up: bool,
+    pub(super) held: Option<String>,
     pub(super) addresses: Vec<AddressState>,
 }
 
@@ -103,6 +109,10 @@ struct State {
     mean_tokens: Option<f64>,
     paused: Option<Instant>,
     given_up: bool,
+    /// Why nothing may be sent.
+    held: Option<String>,
+    /// Whether somebody starts the servers again when they die.
+    attended: bool,
 }
 
 #[derive(Debug)]
@@ -175,6 +185,8 @@ impl Flow {
                 mean_tokens: None,
                 paused: None,
                 given_up: false,
+                held: None,
+                attended: false,
             }),
             gate: tokio::sync::Mutex::new(()),
             change: Notify::new(),
@@ -210,6 +222,28 @@ impl Flow {
         }
     }
 
+    /// Somebody looks after the servers, and will hold the gate when they are gone.
+    pub(super) fn attend(&self) {
+        self.lock().attended = true;
+    }
+
+    /// Lets nothing be sent until it is released.
+    pub(super) fn hold(&self, why: String) {
+        self.lock().held = Some(why);
+    }
+
+    /// The servers are there.
+    pub(super) fn release(&self) {
+        let now = Instant::now();
+        let mut state = self.lock();
+        (state.held, state.paused, state.given_up) = (None, None, false);
+        for address in &mut state.addresses {
+            (address.strikes, address.heard, address.down) = (0, now, None);
+        }
+        drop(state);
+        self.change.notify_one();
+    }
+
     /// How things stand.
     pub(super) fn state(&self) -> FlowState {
         let now = Instant::now();
@@ -225,6 +259,7 @@ impl Flow {
             paused_for: state.paused.map(|since| now.saturating_duration_since(since)),
             why: state.paused.and_then(|_| state.why()),
             given_up: state.given_up,
+            held: state.held.clone(),
             addresses: state.addresses.iter().map(address).collect(),
         }
     }
@@ -232,7 +267,11 @@ impl Flow {
 
 impl State {
     fn next(&mut self, rules: &Rules, now: Instant) -> Next {
-        let paused_until = self.paused.map(|since| since + rules.patience);
+        if self.held.is_some() {
+            return Next::Wait(None);
+        }
+        let patience = if self.attended { rules.patience.max(ATTENDED) } else { rules.patience };
+        let paused_until = self.paused.map(|since| since + patience);
         if paused_until.is_some_and(|until| until <= now) {
             self.given_up = true;
         }
