@@ -40,7 +40,7 @@ fn check(rooms: &[&str], banned: &[&str]) {
     }
 }
 
-const ALL: [&str; 15] = [
+const ALL: [&str; 16] = [
     "benchmark",
     "cli",
     "config",
@@ -54,6 +54,7 @@ const ALL: [&str; 15] = [
     "prompt",
     "report",
     "run",
+    "server",
     "survey",
     "types.rs",
 ];
@@ -102,6 +103,22 @@ fn the_engine_knows_no_protocol_and_benchmarks_are_named_in_their_room_only() {
     check(
         &["model", "media", "dataset", "metric", "prompt"],
         &["crate::benchmark", "crate::run", "crate::cli"],
+    );
+}
+
+#[test]
+fn servers_are_started_without_knowing_what_they_serve() {
+    check(
+        &["server"],
+        &[
+            "reqwest",
+            "crate::model",
+            "crate::benchmark",
+            "crate::run",
+            "crate::cli",
+            "ServerConfig",
+            "println!",
+        ],
     );
 }
 

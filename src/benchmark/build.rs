@@ -338,7 +338,7 @@ pub(super) mod tests {
             ("unknown benchmark `ccqfa`: did you mean `ccfqa`? there are ccfqa, cp-bench, manifest", |c| {
                 c.name = "ccqfa".into();
             }),
-            ("unknown condition `xsqaa`: did you mean `xsqa`? there are qa, xqa, sqa, xsqa", |c| {
+            ("unknown condition `xsqaa`: did you mean `xsqa`? there are qa, xqa, sqa, xsqa, asr", |c| {
                 c.conditions = vec!["sqa".into(), "xsqaa".into()];
             }),
             ("unknown language `zzz`: there are cmn, eng, fra, jpn, kor, rus, spa, yue", |c| {
@@ -400,7 +400,7 @@ pub(super) mod tests {
         assert_eq!(
             error(&[], &[("speech_usr", Some("x"))]),
             "unknown prompt text `speech_usr`: did you mean `speech_user`? there are speech_system, speech_user, \
-             text_system, text_user, speech_full, judge, judge_raw"
+             text_system, text_user, speech_full, asr, judge, judge_raw"
         );
         assert_eq!(
             error(&[], &[("speech_user", Some("{src} {target}"))]),

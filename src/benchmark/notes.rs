@@ -65,8 +65,17 @@ fn judged(judge: &JudgeScores) -> Vec<String> {
         ),
     ];
     if judge.shortened > 0 {
+        let by = match &judge.tokenizer {
+            Some(digest) => {
+                format!(
+                    "tokens counted by its tokenizer, blake3 {}",
+                    digest.chars().take(12).collect::<String>()
+                )
+            }
+            None => "tokens estimated".to_owned(),
+        };
         notes.push(format!(
-            "judge {}: {} answers were shortened to fit its context (tokens estimated)",
+            "judge {}: {} answers were shortened to fit its context ({by})",
             judge.judge, judge.shortened
         ));
     }

@@ -49,6 +49,9 @@ pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
     if let Some(opened) = &opened {
         let _ = writeln!(out, "model   {}: {}", opened.identity.name, opened.about);
     }
+    if let Some(server) = config.model.endpoint.as_ref().and_then(|endpoint| endpoint.server.as_ref()) {
+        let _ = writeln!(out, "server  started for the stage: {}", server.command.join(" "));
+    }
     let (sections, of_sections) = open::sections_and_problems(&loaded, open::Unprepared::Said);
     problems.extend(of_sections);
     // Without the model the plan can still be checked; only the requests' ids mean nothing then.

@@ -26,6 +26,7 @@ mod progress;
 mod prompts;
 mod report;
 mod run;
+mod serve;
 mod weights;
 mod wording;
 
@@ -65,7 +66,8 @@ Exit codes:
   1    done, but requests failed or rows were unreadable (0 with --allow-incomplete), or files could not be
        fetched
   2    the command line, the config or its data are wrong; nothing was asked
-  3    the model cannot be loaded, or `check --probe` found that it does not do what the run needs
+  3    the model cannot be loaded, its server cannot be had or died, or `check --probe` found that it does not
+       do what the run needs
   4    the run's folder cannot be used: locked, not writable, disk full, another format version
   130  stopped by Ctrl-C; 143 by SIGTERM; the same command goes on from there
 
@@ -119,6 +121,32 @@ enum Command {
     Prompts(PromptsArgs),
     /// Print the JSON schema of config files.
     Schema,
+    /// The role of this program between itself and a server that it has started; for no user.
+    #[cfg(all(feature = "endpoint", unix))]
+    #[command(hide = true, name = GUARD)]
+    Guard(GuardArgs),
+}
+
+/// The hidden command that guards a server.
+#[cfg(all(feature = "endpoint", unix))]
+const GUARD: &str = "guard-server";
+
+#[cfg(all(feature = "endpoint", unix))]
+#[derive(Debug, Args)]
+struct GuardArgs {
+    /// Seconds that the server has to end by itself.
+    #[arg(value_parser = grace)]
+    grace: std::time::Duration,
+    /// The server's command.
+    #[arg(last = true, required = true)]
+    command: Vec<std::ffi::OsString>,
+}
+
+#[cfg(all(feature = "endpoint", unix))]
+fn grace(text: &str) -> Result<std::time::Duration, String> {
+    let seconds = text.parse::<f64>().ok();
+    let time = seconds.and_then(|seconds| std::time::Duration::try_from_secs_f64(seconds).ok());
+    time.ok_or_else(|| format!("`{text}` is no number of seconds"))
 }
 
 #[derive(Debug, Args)]
@@ -289,6 +317,8 @@ pub fn main() -> ExitCode {
             None => prompts::list(&args),
         },
         Command::Schema => list::schema(),
+        #[cfg(all(feature = "endpoint", unix))]
+        Command::Guard(args) => Ok(crate::server::guard(&args.command, args.grace)),
     };
     match result {
         Ok(code) => ExitCode::from(code),

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use super::exit::{self, Failure};
-use super::progress::Progress;
+use super::progress::{Progress, Voice};
+use super::serve::{Serve, Served};
 use super::{RunArgs, judge, open, report, weights};
 use crate::benchmark::JudgeKind;
 use crate::config::endpoint;
@@ -41,7 +42,8 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
         return Ok(code);
     }
     let config = &loaded.config;
-    let opened = open::model(&loaded, &open::secrets(&loaded)?)?;
+    let secrets = open::secrets(&loaded)?;
+    let opened = open::model(&loaded, &secrets)?;
     let recipe =
         Recipe::new(&opened.identity, config.model.audio.max_seconds, &config.generation, config.run.seed);
     let plan = Plan::new(sections, recipe)?;
@@ -139,6 +141,7 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
             sections: totals.zip(answered.iter().copied()).collect(),
             price,
             reading: None,
+            server: Serve::of(&config.model, &secrets, folder.path(), "server.log"),
         })?;
         match ended {
             Ended::All { journaled, .. } if journaled < pending => {
@@ -370,13 +373,30 @@ pub(super) struct Drive<'a> {
     pub(super) price: Option<Price>,
     /// Of a judge: reads replies.
     pub(super) reading: Option<Reading<'a>>,
+    /// A server that is started for this stage.
+    pub(super) server: Option<Serve<'a>>,
 }
 
-/// Loads the model and generates.
+/// Starts the model's server where it has one, loads the model, generates, and ends the server.
 pub(super) fn drive(drive: Drive<'_>) -> Result<Ended, Failure> {
-    let Drive { opened, transcode, requests, todo, journal, sections, price, reading } = drive;
+    let Drive { opened, transcode, requests, todo, journal, sections, price, reading, server } = drive;
     let preparer = Preparer::new(&opened.limits, transcode)
         .map_err(|e| Failure::new(exit::MODEL, format!("error: {}: {e}", opened.identity.name)))?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|e| Failure::new(exit::FOLDER, format!("error: threads cannot be started: {e}")))?;
+    let (stop_in, stop_out) = watch::channel(Stop::No);
+    let voice = Voice::default();
+    // Ended with this function, whatever way it goes.
+    let mut served =
+        server.map(|serve| Served::start(&serve, &opened, &voice, stop_in.clone())).transpose()?;
+    if let Some(served) = &mut served
+        && let Some(code) = runtime.block_on(served.ready())?
+    {
+        return Ok(Ended::Stopped(code));
+    }
     let begun = std::time::Instant::now();
     match (opened.identity.dtype.as_str(), opened.identity.device.as_str()) {
         // An endpoint has neither, and nothing to load.
@@ -386,13 +406,8 @@ pub(super) fn drive(drive: Drive<'_>) -> Result<Ended, Failure> {
     let model = model::load(opened)?;
     tracing::info!(seconds = begun.elapsed().as_secs_f64(), "model loaded");
 
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .map_err(|e| Failure::new(exit::FOLDER, format!("error: threads cannot be started: {e}")))?;
     let mut progress = Progress::new(sections.into_iter(), price);
-    let (stop_in, stop_out) = watch::channel(Stop::No);
+    progress.lend(&voice);
     let (summary, signal) = runtime.block_on(async {
         let (code_in, code) = watch::channel(None);
         let signals = tokio::spawn(signals(stop_in, code_in));
@@ -413,6 +428,13 @@ pub(super) fn drive(drive: Drive<'_>) -> Result<Ended, Failure> {
         (result, code)
     });
     progress.finish();
+    if let Some(served) = served {
+        let lost = served.failure().filter(|_| summary.as_ref().is_ok_and(|summary| summary.early.is_some()));
+        served.stop();
+        if let Some(failure) = lost {
+            return Err(failure);
+        }
+    }
     let summary: Summary = summary?;
     Ok(match (summary.early, price) {
         (Some(Early::Cost), Some(price)) => {

@@ -27,7 +27,7 @@ use std::path::Path;
 use serde::Deserialize as _;
 
 pub use check::unfit_for_files;
-pub use endpoint::EndpointConfig;
+pub use endpoint::{EndpointConfig, ServerConfig};
 pub use overrides::Override;
 pub use problem::{ConfigError, Place, Problem, Spot, nearest};
 pub use resolve::DEFAULT_SEED;

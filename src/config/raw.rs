@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 mod endpoint;
 
-pub use endpoint::{RawEndpoint, RawFlow, RawPrice, RawTranscription};
+pub use endpoint::{RawEndpoint, RawFlow, RawPrice, RawServer, RawTranscription};
 
 use super::endpoint::{AudioForm, Transcode};
 use super::resolved::{LimitBy, ModelKind, WindowRule};
@@ -130,6 +130,8 @@ pub struct RawModel {
     pub flow: Option<RawFlow>,
     /// What an endpoint's tokens cost.
     pub price: Option<RawPrice>,
+    /// A server that is started for the stage that asks it, and ended after it.
+    pub server: Option<RawServer>,
 }
 
 /// The names of [`ARCHITECTURES`].
@@ -241,14 +243,19 @@ pub struct RawJudge {
     #[schemars(extend("default" = "fail"), example = &"fail")]
     pub on_error: Option<OnJudgeError>,
     /// The most tokens that prompt and reply take together: longer answers are shortened for the judge, and counted.
-    /// Tokens are estimated, one for three bytes. No limit by default.
+    /// Tokens are counted with `tokenizer`, else estimated, one for three bytes. No limit by default.
     #[schemars(range(min = 16, max = 100_000_000), example = 4096)]
     pub max_context: Option<u64>,
+    /// The judge's tokenizer, to count tokens for `max_context`: a `tokenizer.json`, or the folder that it is in.
+    #[schemars(length(min = 1), example = &"../models/gemma-3-27b-it/tokenizer.json")]
+    pub tokenizer: Option<String>,
     /// A TOML file of prompt texts for the judge, in place of the benchmark's.
     #[schemars(length(min = 1), example = &"../prompts/my-judge.toml")]
     pub prompt: Option<String>,
     /// The model that judges: the same keys as in `[model]`.
     pub model: Option<RawModel>,
+    /// A server that is started for judging, and ended after it: the same keys as in `[model.server]`.
+    pub server: Option<RawServer>,
     /// How its replies are generated: the same keys as in `[generation]`.
     pub generation: Option<RawGeneration>,
 }

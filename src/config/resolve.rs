@@ -3,10 +3,13 @@
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 
-use super::endpoint::{EndpointConfig, FlowConfig, PriceConfig, TranscriptionConfig, WireConfig};
+use super::endpoint::{
+    EndpointConfig, FlowConfig, PriceConfig, ServerConfig, TranscriptionConfig, WireConfig,
+};
 use super::hub::is_repo;
 use super::raw::{
     ARCHITECTURES, RawAudio, RawBenchmark, RawConfig, RawDtype, RawGeneration, RawJudge, RawModel, RawRun,
+    RawServer,
 };
 use super::resolved::{
     AudioConfig, BenchmarkConfig, HubWeights, JudgeConfig, LocalConfig, ModelConfig, ModelKind, RunConfig,
@@ -120,6 +123,11 @@ fn local(raw: RawModel, architecture: String, folders: &Folders<'_>) -> LocalCon
 
 fn judge(raw: RawJudge, folders: &Folders<'_>) -> JudgeConfig {
     let kind = raw.kind.unwrap_or_default();
+    let mut model = raw.model.filter(|_| kind == JudgeKind::Model).map(|raw| model(raw, folders));
+    // Its own section stands for that of its model.
+    if let Some((raw, endpoint)) = raw.server.zip(model.as_mut().and_then(|model| model.endpoint.as_mut())) {
+        endpoint.server = Some(server(raw, folders, &["server".into(), "folder".into()]));
+    }
     JudgeConfig {
         name: raw.name.unwrap_or_else(|| "judge".to_owned()),
         kind,
@@ -128,8 +136,9 @@ fn judge(raw: RawJudge, folders: &Folders<'_>) -> JudgeConfig {
         rating: raw.rating.unwrap_or_default(),
         on_error: raw.on_error.unwrap_or_default(),
         max_context: raw.max_context,
+        tokenizer: raw.tokenizer.map(|text| folders.path(&text, &["tokenizer".into()])),
         prompt: raw.prompt.map(|text| folders.path(&text, &["prompt".into()])),
-        model: raw.model.filter(|_| kind == JudgeKind::Model).map(|raw| model(raw, folders)),
+        model,
         generation: generation(raw.generation.unwrap_or_default()),
     }
 }
@@ -190,6 +199,22 @@ fn endpoint(raw: RawModel, audio: RawAudio, folders: &Folders<'_>) -> EndpointCo
             output_per_million: price.output_per_million.unwrap_or(0.0),
             max_cost: price.max_cost,
         },
+        server: raw
+            .server
+            .map(|raw| server(raw, folders, &["model".into(), "server".into(), "folder".into()])),
+    }
+}
+
+fn server(raw: RawServer, folders: &Folders<'_>, folder: &[Step]) -> ServerConfig {
+    ServerConfig {
+        command: raw.command,
+        env: raw.env.unwrap_or_default(),
+        folder: raw.folder.map(|text| folders.path(&text, folder)),
+        ready_url: raw.ready_url,
+        ready_seconds: raw.ready_seconds.unwrap_or(1800.0),
+        stop_seconds: raw.stop_seconds.unwrap_or(30.0),
+        restarts: raw.restarts.and_then(|number| u32::try_from(number).ok()).unwrap_or(2),
+        reuse: raw.reuse.unwrap_or(false),
     }
 }
 

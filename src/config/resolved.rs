@@ -59,6 +59,9 @@ pub struct JudgeConfig {
     pub on_error: OnJudgeError,
     /// The most tokens that prompt and reply take together.
     pub max_context: Option<u64>,
+    /// Its tokenizer: a `tokenizer.json`, or the folder that it is in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokenizer: Option<PathBuf>,
     /// A file of prompt texts for it.
     pub prompt: Option<PathBuf>,
     /// `[judge.model]`; there for `kind = "model"`.

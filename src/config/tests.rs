@@ -158,7 +158,9 @@ fn defaults_of_the_schema_are_those_that_are_used() {
         }
     }
     let mut seen = std::collections::BTreeSet::new();
-    for text in [SMALL, ENDPOINT, &ENDPOINT.replace("\"openai\"", "\"transcription\"")] {
+    let transcription = ENDPOINT.replace("\"openai\"", "\"transcription\"");
+    let server = format!("{ENDPOINT}\n[model.server]\ncommand = [\"serve\"]\n");
+    for text in [SMALL, ENDPOINT, &transcription, &server] {
         let mut resolved = serde_json::to_value(config(text, &[])).unwrap();
         resolved["benchmark"] = resolved["benchmarks"].take();
         // What is resolved stands as it is typed, but for the halves of a model.
@@ -174,6 +176,7 @@ fn defaults_of_the_schema_are_those_that_are_used() {
                 ("transcription", "transcription"),
                 ("flow", "flow"),
                 ("price", "price"),
+                ("server", "server"),
             ] {
                 model.insert(typed.to_owned(), endpoint[key].take());
             }
@@ -182,7 +185,7 @@ fn defaults_of_the_schema_are_those_that_are_used() {
         }
         walk(&schema(), &resolved, "", &mut seen);
     }
-    assert_eq!(seen.len(), 42, "{seen:#?}");
+    assert_eq!(seen.len(), 47, "{seen:#?}");
 }
 
 #[test]
@@ -316,13 +319,14 @@ fn the_reference_names_every_key() {
     let page = include_str!("../../docs/config.md");
     let mut all = Vec::new();
     keys(schema::root(), "", &mut all);
-    // A judge's model and generation have the keys of [model] and [generation].
-    let (twins, all): (Vec<_>, Vec<_>) = all
-        .into_iter()
-        .partition(|(path, _)| path.starts_with("judge.model.") || path.starts_with("judge.generation."));
+    // A judge's model, generation and server have the keys of [model], [generation] and [model.server].
+    let twin = |path: &str| {
+        ["judge.model.", "judge.generation.", "judge.server."].iter().any(|section| path.starts_with(section))
+    };
+    let (twins, all): (Vec<_>, Vec<_>) = all.into_iter().partition(|(path, _)| twin(path));
     let of = |section: &str| all.iter().filter(|(path, _)| path.starts_with(section)).count();
-    assert_eq!(twins.len(), of("model.") + of("generation."));
-    assert_eq!(all.len(), 82);
+    assert_eq!(twins.len(), of("model.") + of("generation.") + of("model.server."));
+    assert_eq!(all.len(), 91);
     for (path, schema) in &all {
         let heading = format!("\n### `{path}`\n");
         let at = page.find(&heading).unwrap_or_else(|| panic!("docs/config.md lacks the heading {heading}"));

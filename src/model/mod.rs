@@ -10,8 +10,10 @@ mod endpoint_spec;
 #[cfg(feature = "local")]
 pub mod local;
 mod open;
+mod tokens;
 
 pub use open::{KINDS, Kind, ModelError, Opened, load, open, takes_finished_prompts};
+pub use tokens::{Tokens, TokensError};
 
 use futures::future::BoxFuture;
 use schemars::JsonSchema;

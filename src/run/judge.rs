@@ -140,6 +140,8 @@ impl JudgeFile {
         differ.generation(&earlier.generation, &self.generation);
         let context = |context: Option<u64>| context.map_or("none".to_owned(), |tokens| tokens.to_string());
         differ.compare("max_context", &context(earlier.setup.context), &context(self.setup.context));
+        let tokenizer = |setup: &JudgeSetup| setup.tokenizer.as_deref().unwrap_or("none").to_owned();
+        differ.compare("the tokenizer", &tokenizer(&earlier.setup), &tokenizer(&self.setup));
         for (label, prompts) in &self.prompts {
             if earlier.prompts.iter().any(|(other, then)| other == label && then != prompts) {
                 differ.add(format!("the prompt texts of {label} are others"));

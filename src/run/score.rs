@@ -218,6 +218,7 @@ pub fn score(folder: &Path, judge: Option<&str>) -> Result<Scores, ScoreError> {
             let mut scores = scorer.finish();
             if let (Some(judged), Some(setup), Some(judge)) = (&mut scores.judge, setup, &judge) {
                 judged.judge.clone_from(&setup.name);
+                judged.tokenizer.clone_from(&setup.tokenizer);
                 judged.model.clone_from(&judge.file.model.name);
                 judged.runs = setup.runs;
                 judged.required = setup.on_error == OnJudgeError::Fail;

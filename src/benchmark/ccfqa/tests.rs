@@ -97,6 +97,64 @@ fn each_pair_is_asked_once_a_modality() {
 }
 
 #[test]
+fn a_spoken_question_can_be_written_down() {
+    let benchmark = built(&["asr", "sqa"], &["eng", "jpn"], |_| {});
+    assert_eq!(benchmark.conditions(), ["sqa", "asr"]);
+    let heard = |draft: &Draft| match draft.tags["src"].as_str() {
+        // One word of two is wrong; case, full-width forms and punctuation are none.
+        "eng" => "<think>hm</think> How?",
+        _ => "ＪＰＮ、です",
+    };
+    let mut asked = row();
+    asked["eng"]["question"] = json!("who how?");
+    asked["jpn"]["question"] = json!("jpn です？");
+    let rows = [asked.clone(), asked];
+    let drafts = benchmark.requests(&benchmark.sample(1, rows[0].clone()).unwrap());
+    let asr: Vec<&Draft> = drafts.iter().filter(|draft| draft.conditions == ["asr"]).collect();
+    assert_eq!((asr.len(), drafts.len()), (2, 4));
+    assert_eq!(asr[0].gold, ["who how?"]);
+    let Prompt::Chat(messages) = &asr[1].prompt else { panic!("a chat") };
+    let [Part::Audio(clip), Part::Text(text)] = messages[0].parts.as_slice() else {
+        panic!("a clip and a text")
+    };
+    assert_eq!((messages.len(), clip.name.as_str()), (1, "jpn/7.wav"));
+    assert!(text.contains("in Japanese") && !text.contains('{'), "{text}");
+
+    let scores = scored(&benchmark, rows, |sample, draft| {
+        let text = if draft.conditions == ["asr"] { heard(draft) } else { "x" };
+        assert_eq!(sample.id, "7");
+        Some(response(Outcome::Ok, text))
+    });
+    assert_eq!(value(&scores, "wer_corpus", "asr", &[("src", "eng")]), Some(50.0));
+    let eng = scores.find("wer_corpus", "asr", &[("src", "eng")]).unwrap();
+    assert_eq!((eng.n, eng.counts["deletions"], eng.counts["reference"]), (2, 2, 4));
+    assert_eq!(value(&scores, "cer_corpus", "asr", &[("src", "jpn")]), Some(0.0));
+    // No blanks, no words: the figure is there, and not the one that is shown.
+    assert_eq!(value(&scores, "wer_corpus", "asr", &[("src", "jpn")]), Some(100.0));
+    assert_eq!(scores.conditions.iter().map(|counts| counts.planned).collect::<Vec<_>>(), [4, 4]);
+    assert!(scores.find("f1_char_set", "asr", &[]).is_none());
+    let tables = benchmark.tables(&scores, &Published::default(), None);
+    let table = tables.iter().find(|table| table.name == "ccfqa-asr").unwrap();
+    assert_eq!(table.rows.len(), 2);
+    assert!(table.rows[1].contains(&crate::report::table::Cell::text("cer")));
+    assert!(!tables[0].title.contains("asr"));
+    // Nobody judges a transcript.
+    let setup = JudgeSetup { runs: 1, ..JudgeSetup::default() };
+    let judge = benchmark.judging(&setup).unwrap().unwrap();
+    for draft in drafts {
+        let is_asr = draft.conditions == ["asr"];
+        let (planned, _) = draft.planned(Digest::of(b"7"), NAME, "7");
+        assert_eq!(judge.question(&planned, &response(Outcome::Ok, "x")).is_none(), is_asr);
+    }
+
+    // By itself it has one table, and a prompt file without its text is refused.
+    let alone = built(&["asr"], &[], |_| {});
+    let scores = scored(&alone, [row()], |_, _| None);
+    assert_eq!(alone.tables(&scores, &Published::default(), None).len(), 1);
+    assert_eq!(scores.conditions[0].missing, 8);
+}
+
+#[test]
 fn prompts_are_a_system_message_and_clip_then_text() {
     let benchmark = built(&["qa", "xsqa"], &["eng", "yue"], |_| {});
     let drafts = benchmark.requests(&benchmark.sample(1, row()).unwrap());

@@ -265,8 +265,8 @@ impl Judging for CpJudge<'_> {
             Profile::Official => ("", self.text(JUDGE_DEFAULT)),
             Profile::Recipe => (self.text(JUDGE_RECIPE_SYSTEM), self.text(JUDGE_RECIPE)),
         };
-        let rest = format!("{system}{}", with(user, ""));
-        let (prediction, shortened) = fitted(&response.text, &rest, &self.setup);
+        let whole = |prediction: &str| format!("{system}{}", with(user, prediction));
+        let (prediction, shortened) = fitted(&response.text, whole, &self.setup);
         let mut messages = Vec::new();
         if !system.is_empty() {
             messages.push(Message::text(Role::System, system));

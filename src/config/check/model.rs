@@ -5,7 +5,7 @@ use super::super::hub::is_repo;
 use super::super::resolve::{DEFAULT_CONCURRENCY, public_address};
 use super::super::resolved::ModelKind;
 use super::super::schema;
-use super::super::secret::{Template, holds_secrets, is_variable};
+use super::super::secret::{Template, holds_secrets, is_secret_option, is_variable};
 use super::super::tree::{Node, Value};
 use super::{Walk, about, example};
 
@@ -17,7 +17,7 @@ const ENDPOINTS: &[ModelKind] = &[OpenAi, Azure, Gemini, Anthropic, Transcriptio
 /// A key that some kinds have: its sections below `[model]`, its name, those kinds, and what they are called.
 type Belongs = (&'static [&'static str], &'static str, &'static [ModelKind], &'static str);
 
-const BELONGS: [Belongs; 24] = [
+const BELONGS: [Belongs; 25] = [
     (&[], "architecture", &[Local], "local models"),
     (&[], "weights", &[Local], "local models"),
     (&[], "device", &[Local], "local models"),
@@ -32,6 +32,7 @@ const BELONGS: [Belongs; 24] = [
     (&[], "transcription", &[Transcription], "`transcription`"),
     (&[], "flow", ENDPOINTS, "endpoints"),
     (&[], "price", ENDPOINTS, "endpoints"),
+    (&[], "server", ENDPOINTS, "endpoints"),
     (&["audio"], "transcode", ENDPOINTS, "endpoints"),
     (&["audio"], "rate", ENDPOINTS, "endpoints"),
     (&["audio"], "form", CHAT, "`openai` and `azure`"),
@@ -91,6 +92,9 @@ impl Walk<'_> {
         if let Some(flow) = model.key("flow") {
             self.flow(flow);
         }
+        if let Some(server) = model.key("server") {
+            self.server(model, server);
+        }
         if let Some(price) = model.key("price") {
             let paid = |key: &str| price.key(key).and_then(Node::as_f64).is_some_and(|price| price > 0.0);
             if let Some(node) = price.key("max_cost")
@@ -102,6 +106,69 @@ impl Walk<'_> {
                     "`max_cost` needs prices to count with",
                     "add input_per_million and output_per_million, in the same currency",
                 );
+            }
+        }
+    }
+
+    /// `[judge.server]`, which stands for `[judge.model.server]`.
+    pub(super) fn judge_server(&mut self, model: &Node, server: &Node) {
+        if model.key("server").is_some() {
+            let place = self.locator.header(server);
+            self.problems.push(
+                super::Problem::new(place, "`judge.server` and `judge.model.server` are both here")
+                    .help("keep one: they mean the same"),
+            );
+        } else if model.key("kind").and_then(Node::as_str) == Some(Local.as_str()) {
+            let place = self.locator.header(server);
+            self.problems.push(
+                super::Problem::new(place, "`server` belongs to endpoints; this judge is `local`")
+                    .help("leave it out, or name the kind of the endpoint under [judge.model]"),
+            );
+        } else {
+            self.server(model, server);
+        }
+    }
+
+    fn server(&mut self, model: &Node, server: &Node) {
+        self.path(server.key("folder"));
+        if model.key("base_url").is_none() && model.key("base_urls").is_none() {
+            let place = self.locator.header(server);
+            self.problems.push(
+                super::Problem::new(place, "a server that is started here needs an address of its own")
+                    .help("add base_url with the port that the command names: base_url = \"http://localhost:8000/v1\""),
+            );
+        }
+        if let Some(node) = server.key("ready_url") {
+            self.address("ready_url", node);
+        }
+        // A key among the arguments is stored with the run, and every user of the machine can see it.
+        let words = server.key("command").map(Node::items).unwrap_or_default();
+        for (at, node) in words.iter().enumerate() {
+            let Some(word) = node.as_str() else { continue };
+            let (name, value) =
+                word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
+            let value = value.or_else(|| words.get(at + 1).and_then(Node::as_str));
+            if is_secret_option(name) && value.is_some_and(|value| !value.starts_with('-')) {
+                self.value_problem(
+                    node,
+                    format!("`{name}` takes a secret, and what is in the file is stored with the run"),
+                    "give it to the server in its environment: env = { VLLM_API_KEY = \"$MY_KEY\" }",
+                );
+            }
+        }
+        if let Some(node) = server.key("env")
+            && let Value::Table(variables) = &node.value
+        {
+            for (name, value) in variables {
+                if !is_variable(name) {
+                    let place = self.locator.header(value);
+                    self.problems.push(
+                        super::Problem::new(place, format!("`{name}` cannot be the name of a variable"))
+                            .help("use letters, digits and `_`"),
+                    );
+                }
+                let secret = value.as_str().is_some_and(|text| !text.is_empty()) && holds_secrets(name);
+                self.template(name, value, secret);
             }
         }
     }

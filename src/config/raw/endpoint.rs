@@ -120,3 +120,38 @@ pub struct RawPrice {
     #[schemars(extend("exclusiveMinimum" = 0), example = 5.0)]
     pub max_cost: Option<f64>,
 }
+
+/// A server that is started for the stage that asks it, and ended after it.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RawServer {
+    /// The command: the program and its arguments, each a string. No shell is involved.
+    #[schemars(length(min = 1), inner(length(min = 1)), example = ["vllm", "serve", "Qwen/Qwen2-Audio-7B-Instruct", "--port", "8000"])]
+    pub command: Vec<String>,
+    /// Variables of its environment beside those of this process. `$NAME` in a value is replaced by that environment
+    /// variable, and `$$` is a dollar.
+    #[schemars(
+        extend("default" = {}, "additionalProperties" = { "type": "string" }),
+        example = BTreeMap::from([("CUDA_VISIBLE_DEVICES", "0")])
+    )]
+    pub env: Option<BTreeMap<String, String>>,
+    /// Its working folder. The current folder by default.
+    #[schemars(length(min = 1), example = &"../servers")]
+    pub folder: Option<String>,
+    /// The address that answers with success once it is ready. By default the address that lists the models of
+    /// `base_url` is asked, and every answer but a fault of the server counts.
+    #[schemars(length(min = 1), example = &"http://localhost:8000/health")]
+    pub ready_url: Option<String>,
+    /// How many seconds it may take until it is ready.
+    #[schemars(range(max = 604_800), extend("exclusiveMinimum" = 0), extend("default" = 1800.0), example = 1800.0)]
+    pub ready_seconds: Option<f64>,
+    /// How many seconds it has to end by itself once it was asked to; then it is killed.
+    #[schemars(range(min = 0, max = 86_400), extend("default" = 30.0), example = 30.0)]
+    pub stop_seconds: Option<f64>,
+    /// How often it is started again when it dies.
+    #[schemars(range(min = 0, max = 1000), extend("default" = 2), example = 2)]
+    pub restarts: Option<u64>,
+    /// Whether a server that is there already is used as it is, and left running. Without it that is an error.
+    #[schemars(extend("default" = false), example = true)]
+    pub reuse: Option<bool>,
+}

@@ -37,6 +37,61 @@ fn a_judge_is_resolved_like_a_model() {
     assert!(config(&format!("[judge]\nkind = 'match'\n{SMALL}"), &[]).judge.unwrap().model.is_none());
 }
 
+#[test]
+fn a_server_is_resolved_and_holds_no_secret() {
+    let server = "[model.server]\ncommand = ['vllm', 'serve']\nenv = { HF_TOKEN = '$HF_TOKEN', A = 'b' }\n\
+                  folder = 'here'\nrestarts = 0\n";
+    let text = ENDPOINT.replace("[[benchmark]]", &format!("{server}\n[[benchmark]]"));
+    let found = config(&text, &[]).model.endpoint.unwrap().server.unwrap();
+    assert_eq!(found.command, ["vllm", "serve"]);
+    assert_eq!(found.folder, Some(PathBuf::from("settings/here")));
+    assert_eq!((found.restarts, found.reuse, found.ready_seconds), (0, false, 1800.0));
+
+    // A judge's server stands beside its model.
+    let judge = "[judge]\nserver = { command = ['s'], folder = 'there' }\n[judge.model]\nkind = 'openai'\n\
+                 model = 'j'\nbase_url = 'http://localhost:1/v1'\n";
+    let judged = config(&format!("{judge}{SMALL}"), &[]).judge.unwrap();
+    let found = judged.model.unwrap().endpoint.unwrap().server.unwrap();
+    assert_eq!(found.folder, Some(PathBuf::from("settings/there")));
+    let local = "[judge]\nserver = { command = ['s'] }\n[judge.model]\nkind = 'local'\n\
+                 architecture = 'qwen2_audio'\nweights = 'w'\n";
+    let matched = "[judge]\nkind = 'match'\nserver = { command = ['s'] }\n";
+    for (text, expect) in [
+        (local.to_owned(), "`server` belongs to endpoints; this judge is `local`"),
+        (matched.to_owned(), "a judge by string match has no server"),
+        (
+            format!("{judge}server = {{ command = ['s'] }}\n"),
+            "`judge.server` and `judge.model.server` are both",
+        ),
+        (judge.replace("base_url = 'http://localhost:1/v1'\n", ""), "needs an address of its own"),
+        (
+            "[judge]\nkind = 'match'\ntokenizer = 't'\n".to_owned(),
+            "`tokenizer` counts tokens for `max_context`",
+        ),
+    ] {
+        let found = problems(&format!("{text}{SMALL}"), &[]);
+        assert!(found.iter().any(|problem| problem.contains(expect)), "{expect}: {found:?}");
+    }
+    for (lines, expect) in [
+        ("command = []", "`command` is empty"),
+        ("command = ['']", "`command` is empty"),
+        ("restarts = 1", "the key `command` is missing in [model.server]"),
+        ("command = ['s']\nready_url = 'localhost'", "`ready_url` must begin with http:// or https://"),
+        (
+            "command = ['s', '--api-key', 'sk-1']",
+            "`--api-key` takes a secret, and what is in the file is stored with the run",
+        ),
+        (
+            "command = ['s']\nenv = { VLLM_API_KEY = 'sk-1' }",
+            "`VLLM_API_KEY` holds a secret, and what is in the file is stored with the run",
+        ),
+        ("command = ['s']\nenv = { 'A-B' = 'c' }", "`A-B` cannot be the name of a variable"),
+    ] {
+        assert_eq!(endpoint_problems(&format!("[model.server]\n{lines}")), [expect]);
+    }
+    check("[model.server]", "command = ['s']", "`server` belongs to endpoints; this model is `local`");
+}
+
 /// The messages about the endpoint configuration with lines put behind its model's own.
 fn endpoint_problems(lines: &str) -> Vec<String> {
     let text = ENDPOINT.replace("[[benchmark]]", &format!("{lines}\n[[benchmark]]"));

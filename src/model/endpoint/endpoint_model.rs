@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use super::body::Body;
 use super::client::{Broken, Transport};
 use super::dialect::{Refusal, check_unsent};
+use super::doorman::Doorman;
 use super::flow::{Flow, GivenUp, Permit, Rules, Signal};
 use super::reply::{Cause, Classified, Heard};
 use super::retry::Backoff;
@@ -67,6 +68,12 @@ impl EndpointModel {
     /// What it was made from.
     pub fn spec(&self) -> &EndpointSpec {
         &self.spec
+    }
+
+    /// What stands before its door while its servers are started: asks whether they are ready, by `url` where it is
+    /// given, and holds requests back until they are.
+    pub fn doorman(&self, url: Option<&str>) -> Result<Doorman, EndpointError> {
+        Doorman::new(&self.spec, &self.bases, url, Arc::clone(&self.flow))
     }
 
     /// Why no request with these settings would be sent, if so: a setting is asked for that is not sent.

@@ -11,6 +11,9 @@
 //!
 //! One of several servers that fails whatever it is asked, while another one answers, is left out in the same way: it
 //! would be the least loaded one. What a server has failed is tried at another one first.
+//!
+//! Who starts the servers himself can hold the gate while they are not there: nothing is sent then, patience does not
+//! run, and when it is released all servers count as up.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -28,6 +31,8 @@ const SILENCE: Duration = Duration::from_secs(1);
 /// The wait before the first probe; it doubles up to the longest.
 const FIRST_PROBE: Duration = Duration::from_millis(250);
 const LONGEST_PROBE: Duration = Duration::from_secs(5);
+/// The least patience with servers that somebody attends to: the time that he has to notice that one is gone.
+const ATTENDED: Duration = Duration::from_secs(30);
 /// What is left of the limit when the server has too much to do.
 const BACK_OFF: f64 = 0.7;
 
@@ -78,6 +83,7 @@ pub(super) struct FlowState {
     pub(super) paused_for: Option<Duration>,
     pub(super) why: Option<String>,
     pub(super) given_up: bool,
+    pub(super) held: Option<String>,
     pub(super) addresses: Vec<AddressState>,
 }
 
@@ -108,6 +114,10 @@ struct State {
     given_up: bool,
     /// Whether nothing more is sent.
     closed: bool,
+    /// Why nothing may be sent.
+    held: Option<String>,
+    /// Whether somebody starts the servers again when they die.
+    attended: bool,
 }
 
 #[derive(Debug)]
@@ -181,6 +191,8 @@ impl Flow {
                 paused: None,
                 given_up: false,
                 closed: false,
+                held: None,
+                attended: false,
             }),
             gate: tokio::sync::Mutex::new(()),
             change: Notify::new(),
@@ -221,6 +233,28 @@ impl Flow {
         self.lock().closed = true;
     }
 
+    /// Somebody looks after the servers, and will hold the gate when they are gone.
+    pub(super) fn attend(&self) {
+        self.lock().attended = true;
+    }
+
+    /// Lets nothing be sent until it is released.
+    pub(super) fn hold(&self, why: String) {
+        self.lock().held = Some(why);
+    }
+
+    /// The servers are there.
+    pub(super) fn release(&self) {
+        let now = Instant::now();
+        let mut state = self.lock();
+        (state.held, state.paused, state.given_up) = (None, None, false);
+        for address in &mut state.addresses {
+            (address.strikes, address.heard, address.down) = (0, now, None);
+        }
+        drop(state);
+        self.change.notify_one();
+    }
+
     /// How things stand.
     pub(super) fn state(&self) -> FlowState {
         let now = Instant::now();
@@ -236,6 +270,7 @@ impl Flow {
             paused_for: state.paused.map(|since| now.saturating_duration_since(since)),
             why: state.paused.and_then(|_| state.why()),
             given_up: state.given_up,
+            held: state.held.clone(),
             addresses: state.addresses.iter().map(address).collect(),
         }
     }
@@ -243,10 +278,11 @@ impl Flow {
 
 impl State {
     fn next(&mut self, rules: &Rules, avoid: &[usize], now: Instant) -> Next {
-        if self.closed {
+        if self.closed || self.held.is_some() {
             return Next::Wait(None);
         }
-        let paused_until = self.paused.map(|since| since + rules.patience);
+        let patience = if self.attended { rules.patience.max(ATTENDED) } else { rules.patience };
+        let paused_until = self.paused.map(|since| since + patience);
         if paused_until.is_some_and(|until| until <= now) {
             self.given_up = true;
         }

@@ -352,3 +352,41 @@ async fn a_closed_gate_lets_nobody_in() {
     permit.finish(&Signal::Good, None);
     assert_eq!(flow.state().in_flight, 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_held_waits_without_losing_patience_and_finds_all_up() {
+    let flow = Flow::new(rules(1, 2), 1);
+    let permit = now(&flow).await;
+    assert!(permit.finish(&fault(Cause::Connect), None), "down");
+    flow.hold("waiting for server".to_owned());
+    must_wait(&flow, Duration::from_secs(3600)).await;
+    assert_eq!(flow.state().held.as_deref(), Some("waiting for server"));
+    let waiting = tokio::spawn({
+        let flow = Arc::clone(&flow);
+        async move { flow.acquire(1, &[]).await.map(|permit| permit.probe) }
+    });
+    tokio::task::yield_now().await;
+    flow.release();
+    assert_eq!(waiting.await.unwrap(), Ok(false), "no probe: the server is known to be up");
+    let state = flow.state();
+    assert_eq!((state.held, state.paused_for, state.given_up), (None, None, false));
+}
+
+/// Even without patience, for a moment nobody knows yet that the server has died.
+#[tokio::test(start_paused = true)]
+async fn servers_that_are_looked_after_have_the_time_to_be_noticed() {
+    let flow = Flow::new(Rules { patience: Duration::ZERO, ..rules(1, 2) }, 1);
+    flow.attend();
+    let permit = now(&flow).await;
+    assert!(permit.finish(&fault(Cause::Connect), None));
+    // Probes find it down still.
+    for _ in 0..4 {
+        let probe = flow.acquire(1, &[]).await.unwrap();
+        assert!(probe.probe && probe.finish(&fault(Cause::Connect), None));
+    }
+    assert!(!flow.state().given_up);
+    tokio::time::sleep(ATTENDED).await;
+    let probe = flow.acquire(1, &[]).await.unwrap();
+    probe.finish(&fault(Cause::Connect), None);
+    assert!(flow.acquire(1, &[]).await.is_err(), "looked after, and forgotten");
+}
