@@ -89,7 +89,14 @@ impl Secrets {
         let headers = self.headers.iter().map(|(_, value)| value);
         let variables =
             self.server_env.iter().filter(|(name, _)| holds_secrets(name)).map(|(_, value)| value);
-        self.key.iter().chain(headers).chain(&self.proxy).chain(&self.parts).chain(variables).cloned().collect()
+        self.key
+            .iter()
+            .chain(headers)
+            .chain(&self.proxy)
+            .chain(&self.parts)
+            .chain(variables)
+            .cloned()
+            .collect()
     }
 }
 

@@ -263,13 +263,6 @@ impl Want<'_> {
         };
         let seconds = if decodable { source.frames as f64 / f64::from(source.rate.max(1)) } else { 0.0 };
         let too_long = seconds > self.max_seconds + 0.5 / f64::from(source.rate.max(1));
-        if !decodable && self.max_seconds < ANY_LENGTH {
-            return Err(format!(
-                "how long it is cannot be read from {format}, and clips may have at most {} s: convert it, for example \
-                 with `ffmpeg -i IN -c:a flac OUT.flac`, or take `max_seconds` out of [model.audio]",
-                self.max_seconds
-            ));
-        }
         if too_long && self.window == Window::Whole {
             return Err(sentence(AudioError::TooLong { length: seconds, limit: self.max_seconds }));
         }
@@ -283,6 +276,13 @@ impl Want<'_> {
         }
         let obstacle = self.obstacle(format, length, decodable, too_long);
         let Some(obstacle) = obstacle else {
+            if !decodable && self.max_seconds < ANY_LENGTH {
+                return Err(format!(
+                    "how long it is cannot be read from {format}, and clips may have at most {} s: convert it, for example \
+                     with `ffmpeg -i IN -c:a flac OUT.flac`, or take `max_seconds` out of [model.audio]",
+                    self.max_seconds
+                ));
+            }
             return self.as_it_is(&content, length, file, source, seconds);
         };
         match transcode {

@@ -382,7 +382,7 @@ impl State {
             Signal::Fault { cause, message } => (
                 matches!(cause, Cause::Connect | Cause::Dns),
                 matches!(cause, Cause::Overloaded | Cause::Gateway | Cause::Reset | Cause::Tls)
-                    || (matches!(cause, Cause::Timeout) && (probe || address.heard < sent))
+                    || (matches!(cause, Cause::Timeout) && (probe || address.heard <= sent))
                     || (others_answer && *cause != Cause::RateLimit),
                 message.as_str(),
             ),
