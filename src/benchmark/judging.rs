@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::scores::UsageScores;
 use crate::prompt::PromptInfo;
 use crate::types::{Outcome, Planned, Prompt, Response};
 
@@ -191,6 +192,9 @@ pub struct JudgeScores {
     pub required: bool,
     /// Its prompt texts.
     pub prompts: Vec<PromptInfo>,
+    /// How it was asked.
+    #[serde(default)]
+    pub mode: JudgeMode,
     /// How often each answer is judged.
     pub runs: u32,
     /// Calls that the protocol wants.
@@ -205,6 +209,9 @@ pub struct JudgeScores {
     pub unparsed: u64,
     /// Answers that were shortened to fit the judge's context.
     pub shortened: u64,
+    /// What its calls took: those that are scored, and none that was made for an answer that is gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<UsageScores>,
 }
 
 impl JudgeScores {

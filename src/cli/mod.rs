@@ -17,6 +17,7 @@ mod prepare_progress;
 mod probe;
 mod progress;
 mod prompts;
+mod replay;
 mod report;
 mod run;
 mod weights;

@@ -74,7 +74,9 @@ fn section(loaded: &Loaded, index: usize, config: &BenchmarkConfig) -> Result<Se
         .map_err(|e| at("prompt", &e))?;
     let window = loaded.config.model.audio.window;
     let benchmark = benchmark::build(config, prompts.clone(), window).map_err(|e| at(e.key(), &e))?;
-    let dataset = Dataset::open(&config.data, config.media.as_deref()).map_err(|e| {
+    // The media of answers that are there already need not be there.
+    let media = config.media.as_deref().filter(|_| loaded.config.model.replay.is_none());
+    let dataset = Dataset::open(&config.data, media).map_err(|e| {
         let key = if matches!(&e, DatasetError::Missing(path) if Some(path) == config.media.as_ref()) {
             "media"
         } else {

@@ -168,6 +168,8 @@ fn without_names(prompt: &Prompt) -> Prompt {
 pub struct PlannedRequest {
     /// The index of its section.
     pub section: usize,
+    /// The place of its sample's row in the data, from 0.
+    pub row: u64,
     /// Its line in the plan.
     pub planned: Planned,
     /// What is asked.
@@ -240,7 +242,7 @@ impl Section {
     fn walk(
         &self,
         selection: &Selection,
-        mut visit: impl FnMut(Result<Sample, RowError>) -> bool,
+        mut visit: impl FnMut(u64, Result<Sample, RowError>) -> bool,
     ) -> Result<WalkFacts, DatasetError> {
         let mut rows = self.dataset.rows()?;
         let mut seen: HashSet<u64> = HashSet::new();
@@ -250,7 +252,7 @@ impl Section {
             Selection::All => self.benchmark.data_check(),
             _ => None,
         };
-        for row in rows.by_ref() {
+        for (at, row) in (0..).zip(rows.by_ref()) {
             let sample = row.and_then(|row| {
                 let place = row.place();
                 let sample = self.benchmark.sample(row.number, row.value).map_err(|e| place.error(e))?;
@@ -271,7 +273,7 @@ impl Section {
             }
             if wanted {
                 taken += u64::from(sample.is_ok());
-                if !visit(sample) {
+                if !visit(at, sample) {
                     check = None;
                     break;
                 }
@@ -339,7 +341,7 @@ impl Plan {
         sections
             .map(|(section, selection)| match selection {
                 Selection::All if section.benchmark.data_check().is_some() => {
-                    Ok(section.walk(selection, |_| true)?.differs)
+                    Ok(section.walk(selection, |_, _| true)?.differs)
                 }
                 _ => Ok(Vec::new()),
             })
@@ -371,13 +373,13 @@ impl Plan {
         let (Some(section), Some(selection)) = (self.sections.get(index), self.selections.get(index)) else {
             return Err(PlanError::Empty { label: index.to_string(), reason: "no such section".to_owned() });
         };
-        let facts = section.walk(selection, |sample| match sample {
+        let facts = section.walk(selection, |row, sample| match sample {
             Err(error) => visit(Err(error)),
             Ok(sample) => section.benchmark.requests(&sample).into_iter().all(|draft| {
                 let label = &section.config.label;
                 let request = self.recipe.request(label, &sample.id, &draft.prompt);
                 let (planned, prompt) = draft.planned(request, label, &sample.id);
-                visit(Ok(PlannedRequest { section: index, planned, prompt, about: None }))
+                visit(Ok(PlannedRequest { section: index, row, planned, prompt, about: None }))
             }),
         })?;
         Ok(facts)

@@ -2,8 +2,8 @@
 //! (arXiv 2508.07295).
 //!
 //! `qa` and `sqa` are the same-language pairs of `xqa` and `xsqa`: each pair is asked once a modality, and its
-//! answer serves both. Both scoring profiles are always computed. The figures that need an LLM judge (accuracy,
-//! consistency) are not: they wait for a judging stage.
+//! answer serves both. Both scoring profiles are always computed. Accuracy and consistency, the figures of an LLM
+//! judge, are computed where there are verdicts.
 
 mod deviations;
 mod judging;
@@ -17,7 +17,7 @@ use crate::config::BenchmarkConfig;
 use crate::prompt::{PromptInfo, PromptSet, fill, places};
 use crate::report::published::Published;
 use crate::report::table::Table;
-use crate::types::{AudioRef, Message, Part, Profile, Prompt, Role, Sample, Tags, Window};
+use crate::types::{AudioRef, Message, Part, Planned, Profile, Prompt, Role, Sample, Tags, Window};
 
 /// The name that configs use.
 pub const NAME: &str = "ccfqa";
@@ -327,6 +327,10 @@ impl Benchmark for Ccfqa {
         drafts
     }
 
+    fn question<'a>(&self, planned: &'a Planned) -> Option<&'a str> {
+        planned.judging.get(score::QUESTION).map(String::as_str)
+    }
+
     fn prompts(&self) -> Vec<PromptInfo> {
         needed(&self.conditions, self.raw_speech().is_some())
             .iter()
@@ -362,5 +366,7 @@ impl Benchmark for Ccfqa {
     }
 }
 
+#[cfg(test)]
+mod golden_tests;
 #[cfg(test)]
 mod tests;
