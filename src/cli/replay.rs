@@ -7,7 +7,7 @@ use super::open;
 use crate::config::Loaded;
 use crate::model::Opened;
 use crate::model::replay::{Asked, Matched, Matcher};
-use crate::run::plan::{Plan, PlanError};
+use crate::run::plan::Plan;
 use crate::types::{Part, Prompt, Role};
 
 /// Finds the requests that answers belong to. `None` where answers are not there already but are asked for.
@@ -21,8 +21,7 @@ pub(super) fn matched(loaded: &Loaded, opened: &Opened, plan: &Plan) -> Result<O
         let question = known.or_else(|| words(&request.prompt).map(Cow::Owned));
         matcher.take(&Asked { planned, question: question.as_deref(), row: request.row });
         true
-    })
-    .map_err(|e: PlanError| Failure::from(e))?;
+    })?;
     let found = matcher.finish().map_err(|e| {
         Failure::new(exit::USAGE, open::problem_at(loaded, &["model".into(), "files".into()], &e))
     })?;

@@ -61,15 +61,12 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
         return Err(Failure::new(exit::USAGE, other_data.join("\n")));
     }
 
-    let replayed = match replay::matched(&loaded, &opened, &plan)? {
-        None => None,
-        Some(found) => {
-            replay::say(&found);
-            let facts = found.facts().clone();
-            opened.match_with(found);
-            Some(facts)
-        }
-    };
+    let replayed = replay::matched(&loaded, &opened, &plan)?.map(|found| {
+        replay::say(&found);
+        let facts = found.facts().clone();
+        opened.match_with(found);
+        facts
+    });
 
     // The folder and its files come first: a place that cannot be written fails before the long work.
     let begin = match (args.resume, args.fresh) {

@@ -81,7 +81,7 @@ pub struct Opened {
 
 /// What is loaded.
 enum Inner {
-    Replay(Box<Answers>, Option<Matched>),
+    Replay(Box<Answers>, Option<Box<Matched>>),
     #[cfg(feature = "local")]
     Local(Box<Inspected>),
     #[cfg(feature = "endpoint")]
@@ -132,7 +132,7 @@ impl Opened {
     /// Takes what was matched of the answers. Without it they cannot be loaded.
     pub fn match_with(&mut self, found: Matched) {
         match &mut self.inner {
-            Inner::Replay(_, matched) => *matched = Some(found),
+            Inner::Replay(_, matched) => *matched = Some(Box::new(found)),
             #[cfg(any(feature = "local", feature = "endpoint"))]
             _ => {}
         }
@@ -178,7 +178,7 @@ pub fn load(opened: Opened) -> Result<Box<dyn Model>, ModelError> {
     match opened.inner {
         Inner::Replay(answers, matched) => {
             let matched = matched.ok_or(ModelError::Unmatched)?;
-            let model: Box<dyn Model> = Box::new(Replay::new(*answers, matched));
+            let model: Box<dyn Model> = Box::new(Replay::new(*answers, *matched));
             Ok(model)
         }
         #[cfg(feature = "local")]

@@ -314,7 +314,7 @@ pub fn calls_about(
 ) -> Result<(Vec<JudgeCall>, UsageScores), JournalError> {
     let (mut calls, mut spent) = (Vec::new(), UsageScores::default());
     for run in 0..setup.runs {
-        let Some(reply) = verdicts.response(&call_id(planned, response, run))? else { continue };
+        let Some(reply) = verdicts.to_score(&call_id(planned, response, run))? else { continue };
         let shortened = reply.judge.as_ref().is_some_and(|JudgeRecord { about, .. }| about.shortened);
         if reply.reused_from.is_none() {
             spent.requests += u64::from(reply.outcome.is_answer());

@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use super::alarms::Alarms;
 use super::cost::{self, Price};
 use super::digests::DigestSet;
+use super::fetched::{Fetched, Fetcher};
 use super::folder::{FolderError, write_whole};
 use super::journal::{Journal, JournalError};
 use super::judge::{self, JudgeError, JudgeFile};
 use super::manifest::{Manifest, ManifestBenchmark, ManifestError};
-use super::plan::{PlanFileError, read_plan};
+use super::plan::PlanFileError;
 use crate::benchmark::judging::OnJudgeError;
 use crate::benchmark::{
     self, Benchmark, BuildError, JudgeFacts, JudgeKind, JudgeSetup, RunFacts, Scorer, UsageScores,
@@ -160,8 +161,9 @@ fn judge_of(folder: &Path, manifest: &Manifest, name: Option<&str>) -> Result<Op
 /// config's judge do, or of the only one that there is.
 pub fn score(folder: &Path, judge: Option<&str>) -> Result<Scores, ScoreError> {
     let manifest = manifest_of(folder)?;
-    let judge = judge_of(folder, &manifest, judge)?;
-    let journal = Journal::read(&folder.join("responses.jsonl"))?;
+    let mut judge = judge_of(folder, &manifest, judge)?;
+    let responses = Journal::read(&folder.join("responses.jsonl"))?;
+    let verdicts = judge.as_mut().and_then(|judge| judge.verdicts.take());
     let sections = sections(folder, &manifest, judge.as_ref().map(|judge| &judge.file))?;
     let setups: Vec<Option<JudgeSetup>> = sections
         .iter()
@@ -175,35 +177,29 @@ pub fn score(folder: &Path, judge: Option<&str>) -> Result<Scores, ScoreError> {
     // What the judge's calls took, by section.
     let mut judging: Vec<UsageScores> = vec![UsageScores::default(); sections.len()];
     let mut seen = DigestSet::default();
-    for planned in read_plan(folder)? {
-        let planned = planned?;
-        let response = match &journal {
-            Some(journal) => journal.response(&planned.request)?,
-            None => None,
-        };
-        let Some(&index) = by_label.get(planned.benchmark.as_str()) else { continue };
-        let verdicts = judge.as_ref().and_then(|judge| judge.verdicts.as_ref());
-        let calls = match (verdicts, setups.get(index), &response) {
-            (Some(verdicts), Some(Some(setup)), Some(response)) => {
-                let (calls, spent) = judge::calls_about(verdicts, setup, &planned, response)?;
-                if let Some(sum) = judging.get_mut(index) {
+    let fetcher = Fetcher { folder, by_label: &by_label, setups: &setups, responses, verdicts };
+    std::thread::scope(|scope| -> Result<(), ScoreError> {
+        let (out, fetched) = std::sync::mpsc::sync_channel(8);
+        scope.spawn(move || fetcher.send(&out));
+        for batch in fetched {
+            for Fetched { section, planned, response, calls, spent } in batch? {
+                if let Some(sum) = judging.get_mut(section) {
                     sum.requests += spent.requests;
                     cost::add(&mut sum.tokens, &spent.tokens);
                 }
-                calls
+                if let Some(scorer) = scorers.get_mut(section) {
+                    scorer.add(&planned, response.as_ref(), &calls);
+                }
+                // Two planned requests may be one, with two references.
+                if let (Some(watch), Some(response)) = (watches.get_mut(section), &response)
+                    && seen.insert(planned.request)
+                {
+                    watch.add(response);
+                }
             }
-            _ => Vec::new(),
-        };
-        if let Some(scorer) = scorers.get_mut(index) {
-            scorer.add(&planned, response.as_ref(), &calls);
         }
-        // Two planned requests may be one, with two references.
-        if let (Some(watch), Some(response)) = (watches.get_mut(index), &response)
-            && seen.insert(planned.request)
-        {
-            watch.add(response);
-        }
-    }
+        Ok(())
+    })?;
     let price = price_of(&manifest.config);
     let benchmarks = sections
         .iter()

@@ -65,8 +65,6 @@ fn published_cells_are_shown_with_their_status_and_others_are_empty() {
 /// Point 2: prompt strings and their renderings, byte for byte; what is not ours to give stands nowhere here.
 #[test]
 fn prompts_have_their_hashes_and_renderings_and_none_is_the_ancestor_s() {
-    // Not in one piece here either.
-    let phrase = ["Please be critical", "on the details"].join(" ");
     fn search(path: &Path, phrase: &str) {
         if path.is_dir() {
             for entry in std::fs::read_dir(path).unwrap().flatten() {
@@ -76,6 +74,8 @@ fn prompts_have_their_hashes_and_renderings_and_none_is_the_ancestor_s() {
             assert!(!text.contains(phrase), "{}", path.display());
         }
     }
+    // Not in one piece here either.
+    let phrase = ["Please be critical", "on the details"].join(" ");
     for part in ["src", "prompts", "configs", "docs", "scripts", "examples", "results/published", "tests"] {
         search(&Path::new(env!("CARGO_MANIFEST_DIR")).join(part), &phrase);
     }

@@ -326,5 +326,5 @@ fn asked(row: &Value, input: &Value) -> String {
 /// A text that stands in the sample's attachments, where it is the name of one.
 fn attached(row: &Value, text: String) -> String {
     let kept = text.strip_prefix(ATTACHMENT).and_then(|name| row.get("attachments")?.get(name)?.as_str());
-    kept.map(str::to_owned).unwrap_or(text)
+    kept.map_or(text, str::to_owned)
 }
