@@ -11,6 +11,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::scores::UsageScores;
 use crate::prompt::PromptInfo;
 use crate::types::{Outcome, Planned, Prompt, Response};
 
@@ -228,6 +229,9 @@ pub struct JudgeScores {
     pub required: bool,
     /// Its prompt texts.
     pub prompts: Vec<PromptInfo>,
+    /// How it was asked.
+    #[serde(default)]
+    pub mode: JudgeMode,
     /// How often each answer is judged.
     pub runs: u32,
     /// Calls that the protocol wants.
@@ -245,6 +249,9 @@ pub struct JudgeScores {
     /// The digest of the tokenizer that counted for it; without one tokens were estimated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokenizer: Option<String>,
+    /// What its calls took: those that are scored, and none that was made for an answer that is gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<UsageScores>,
 }
 
 impl JudgeScores {

@@ -15,7 +15,7 @@ pub mod scores;
 pub mod sources;
 mod watch;
 
-use crate::model::ModelIdentity;
+use crate::model::{ModelIdentity, replay};
 use crate::prompt::PromptInfo;
 use crate::report::published::Published;
 use crate::report::table::Table;
@@ -73,6 +73,14 @@ pub struct RunFacts<'a> {
     pub judge: Option<JudgeFacts<'a>>,
 }
 
+impl RunFacts<'_> {
+    /// Whether answers were not asked for but come from files of another tool. What was asked, and how they were
+    /// generated, is not known then: nothing is to be said of prompts and settings.
+    pub fn replayed(&self) -> bool {
+        self.model.kind == replay::KIND
+    }
+}
+
 /// What a benchmark may look at of a judge.
 #[derive(Clone, Debug)]
 pub struct JudgeFacts<'a> {
@@ -101,6 +109,11 @@ pub trait Benchmark: Send + Sync {
 
     /// The requests on a sample, those on the same clip next to each other.
     fn requests(&self, sample: &Sample) -> Vec<Draft>;
+
+    /// The question of a request in words, where it is known in words: for answers that are matched by it.
+    fn question<'a>(&self, planned: &'a Planned) -> Option<&'a str> {
+        planned.judging.get("question").map(String::as_str)
+    }
 
     /// The prompt texts in use: for manifest and tables.
     fn prompts(&self) -> Vec<PromptInfo>;

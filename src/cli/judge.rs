@@ -155,6 +155,7 @@ pub(super) fn stage(orders: &Orders<'_>) -> Result<Option<u8>, Failure> {
         model: opened.identity.clone(),
         generation: config.generation.clone(),
         seed,
+        price: score::price_of_model(model_config),
         prompts,
         sessions: earlier.as_ref().map(|earlier| earlier.sessions.clone()).unwrap_or_default(),
     };

@@ -24,6 +24,7 @@ mod prepare_progress;
 mod probe;
 mod progress;
 mod prompts;
+mod replay;
 mod report;
 mod run;
 mod serve;

@@ -86,7 +86,11 @@ fn section(
         .map_err(|e| at("prompt", &e))?;
     let window = loaded.config.model.audio.window;
     let benchmark = benchmark::build(config, prompts.clone(), window).map_err(|e| at(e.key(), &e))?;
-    let dataset = data::open(config, unprepared).map_err(|(key, sentence)| at(key, &sentence))?;
+    // The media of answers that are there already need not be there.
+    let there =
+        loaded.config.model.replay.is_some().then(|| BenchmarkConfig { media: None, ..config.clone() });
+    let dataset = data::open(there.as_ref().unwrap_or(config), unprepared)
+        .map_err(|(key, sentence)| at(key, &sentence))?;
     Ok(Section { config: config.clone(), benchmark: Arc::from(benchmark), prompts, dataset })
 }
 

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::exit::{self, Failure};
 use super::{FolderArgs, ScoreArgs, print};
+use crate::model::replay;
 use crate::report::scores_file::Scores;
 use crate::run::folder::find_run;
 use crate::run::score;
@@ -37,14 +38,16 @@ pub(super) fn tables(folder: &Path, scores: &Scores) -> Result<(), Failure> {
 pub(super) fn warnings(folder: &Path, scores: &Scores) {
     for section in &scores.benchmarks {
         for counts in section.conditions.iter().filter(|counts| counts.unanswered() > 0) {
+            let (section, condition, planned) = (&section.label, &counts.condition, counts.planned);
+            let (unanswered, missing) = (counts.unanswered(), counts.missing);
+            let what = if scores.model.kind == replay::KIND {
+                "Add their answers to the files, and run the config with --fresh"
+            } else {
+                "Run the same config again to try just these"
+            };
             eprintln!(
-                "incomplete: {}: {}: {} of {} requests have no answer ({} never asked); they are in no score. Run \
-                 the same config again to try just these",
-                section.label,
-                counts.condition,
-                counts.unanswered(),
-                counts.planned,
-                counts.missing
+                "incomplete: {section}: {condition}: {unanswered} of {planned} requests have no answer ({missing} never \
+                 asked); they are in no score. {what}"
             );
         }
         if let Some(judge) = section.judge.as_ref().filter(|judge| judge.unheard() > 0) {

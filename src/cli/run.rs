@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use super::exit::{self, Failure};
 use super::progress::{Progress, Voice};
 use super::serve::{Serve, Served};
-use super::{RunArgs, judge, open, report, weights};
+use super::{RunArgs, judge, open, replay, report, weights};
 use crate::benchmark::JudgeKind;
 use crate::config::endpoint;
 use crate::config::{ModelConfig, RunConfig};
@@ -43,7 +43,7 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
     }
     let config = &loaded.config;
     let secrets = open::secrets(&loaded)?;
-    let opened = open::model(&loaded, &secrets)?;
+    let mut opened = open::model(&loaded, &secrets)?;
     let recipe =
         Recipe::new(&opened.identity, config.model.audio.max_seconds, &config.generation, config.run.seed);
     let plan = Plan::new(sections, recipe)?;
@@ -66,6 +66,13 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
     if !other_data.is_empty() {
         return Err(Failure::new(exit::USAGE, other_data.join("\n")));
     }
+
+    let replayed = replay::matched(&loaded, &opened, &plan)?.map(|found| {
+        replay::say(&found);
+        let facts = found.facts().clone();
+        opened.match_with(found);
+        facts
+    });
 
     // The folder and its files come first: a place that cannot be written fails before the long work.
     let begin = match (args.resume, args.fresh) {
@@ -121,6 +128,7 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
         sessions,
         config: config.clone(),
         model: opened.identity.clone(),
+        replay: replayed,
         benchmarks,
     };
     manifest.write(folder.path())?;
@@ -261,6 +269,8 @@ fn same_run(
     if earlier.model.kind == model.kind {
         let (what, shown): (_, fn(&str) -> String) = if config.model.local.is_some() {
             ("the model's files", short)
+        } else if config.model.replay.is_some() {
+            ("the files of answers, or how they are read", short)
         } else {
             ("the endpoint", str::to_owned)
         };
@@ -399,6 +409,7 @@ pub(super) fn drive(drive: Drive<'_>) -> Result<Ended, Failure> {
     }
     let begun = std::time::Instant::now();
     match (opened.identity.dtype.as_str(), opened.identity.device.as_str()) {
+        _ if opened.answers().is_some() => eprintln!("taking {}: {}", opened.identity.name, opened.about),
         // An endpoint has neither, and nothing to load.
         ("", _) => eprintln!("asking {}: {}", opened.identity.name, opened.about),
         (dtype, device) => eprintln!("loading {} ({dtype}, {device})", opened.identity.name),

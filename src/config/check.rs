@@ -397,6 +397,9 @@ pub(super) fn warnings(config: &RunConfig, locator: &Locator) -> Vec<String> {
         let text = format!("a temperature of {} makes answers close to random", generation.temperature);
         warn(&["generation".into(), "temperature".into()], text);
     }
+    if config.model.replay.is_some() && locator.root.key("generation").is_some() {
+        warn(&["generation".into()], "[generation] does nothing: the answers exist already".to_owned());
+    }
     let audio = &config.model.audio;
     if audio.rate.is_some() && audio.transcode == Transcode::Never {
         let text = "`rate` does nothing with transcode = \"never\": clips are sent as they are".to_owned();

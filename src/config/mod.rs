@@ -33,7 +33,7 @@ pub use problem::{ConfigError, Place, Problem, Spot, nearest};
 pub use resolve::DEFAULT_SEED;
 pub use resolved::{
     AudioConfig, BenchmarkConfig, HubWeights, JudgeConfig, LimitBy, LocalConfig, ModelConfig, ModelKind,
-    RunConfig, RunSection, WindowRule, Wording,
+    ReplayConfig, RunConfig, RunSection, WindowRule, Wording,
 };
 pub use schema::schema;
 pub use tree::{Locator, Step};

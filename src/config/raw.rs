@@ -17,6 +17,7 @@ pub use endpoint::{RawEndpoint, RawFlow, RawPrice, RawServer, RawTranscription};
 use super::endpoint::{AudioForm, Transcode};
 use super::resolved::{LimitBy, ModelKind, WindowRule};
 use crate::benchmark::judging::{JudgeKind, JudgeMode, OnJudgeError, RatingRead};
+use crate::model::replay::{MatchBy, Preset};
 use crate::types::{Profile, Window};
 
 /// The architectures of local models, each with the longest clip in seconds that it takes.
@@ -66,7 +67,11 @@ pub struct RawRun {
 #[schemars(extend(
     "if" = { "properties": { "kind": { "const": "local" } } },
     "then" = { "required": ["architecture", "weights"] },
-    "else" = { "required": ["model"] }
+    "else" = {
+        "if": { "properties": { "kind": { "const": "replay" } } },
+        "then": { "required": ["files"] },
+        "else": { "required": ["model"] }
+    }
 ))]
 pub struct RawModel {
     /// What kind of model it is.
@@ -104,7 +109,30 @@ pub struct RawModel {
     /// weights that are fetched from the hub: the branch, tag or commit, `main` by default.
     #[schemars(length(min = 1), example = &"2024-07-26")]
     pub revision: Option<String>,
-    /// The model's name in tables. The name of the weights folder, or what the endpoint is asked for, by default.
+    /// The files of answers that exist already, for `replay`: JSON Lines, JSON, CSV, or the logs of another tool.
+    #[schemars(
+        length(min = 1),
+        inner(length(min = 1)),
+        extend("uniqueItems" = true),
+        example = ["../answers/qwen2_5_omni_xsqa_test_x.jsonl"]
+    )]
+    pub files: Option<Vec<String>>,
+    /// The tool that wrote the files of `replay`: it tells where their fields stand, and what answers are matched by.
+    #[schemars(example = &"ccfqa")]
+    pub preset: Option<Preset>,
+    /// Where the fields of an answer of `replay` stand: our names, each with its path in a row. `answer` and what it is
+    /// matched by are needed where there is no preset; names that are not known are tags of the benchmark.
+    #[schemars(
+        extend("default" = {}, "additionalProperties" = { "type": "string", "minLength": 1 }),
+        example = BTreeMap::from([("id", "index"), ("answer", "output.text")])
+    )]
+    pub fields: Option<BTreeMap<String, String>>,
+    /// What answers of `replay` are matched by: the sample's `id`, the text of its `question`, or the place of its `row`
+    /// in the data. That of the preset by default, else the id.
+    #[schemars(example = &"question")]
+    pub match_by: Option<MatchBy>,
+    /// The model's name in tables. The name of the weights folder, what the endpoint is asked for, or the name of the
+    /// first file of answers, by default.
     #[schemars(length(min = 1), example = &"Qwen2-Audio-7B-Instruct")]
     pub name: Option<String>,
     /// Where a local model runs: `auto` (an accelerator that the program was built for, else the CPU), `cpu`,

@@ -12,8 +12,8 @@ use super::raw::{
     RawServer,
 };
 use super::resolved::{
-    AudioConfig, BenchmarkConfig, HubWeights, JudgeConfig, LocalConfig, ModelConfig, ModelKind, RunConfig,
-    RunSection, Wording,
+    AudioConfig, BenchmarkConfig, HubWeights, JudgeConfig, LocalConfig, ModelConfig, ModelKind, ReplayConfig,
+    RunConfig, RunSection, Wording,
 };
 use super::tree::{Locator, Node, Step};
 use crate::benchmark::judging::JudgeKind;
@@ -65,7 +65,11 @@ fn longest(kind: ModelKind, architecture: &str) -> f64 {
             ARCHITECTURES.iter().find(|(name, _)| *name == architecture).map_or(30.0, |(_, seconds)| *seconds)
         }
         ModelKind::Gemini => 9.5 * 3600.0,
-        ModelKind::OpenAi | ModelKind::Azure | ModelKind::Anthropic | ModelKind::Transcription => 86_400.0,
+        ModelKind::OpenAi
+        | ModelKind::Azure
+        | ModelKind::Anthropic
+        | ModelKind::Transcription
+        | ModelKind::Replay => 86_400.0,
     }
 }
 
@@ -75,7 +79,7 @@ pub(super) fn public_address(kind: ModelKind) -> Option<&'static str> {
         ModelKind::OpenAi | ModelKind::Transcription => Some("https://api.openai.com/v1"),
         ModelKind::Gemini => Some("https://generativelanguage.googleapis.com"),
         ModelKind::Anthropic => Some("https://api.anthropic.com"),
-        ModelKind::Local | ModelKind::Azure => None,
+        ModelKind::Local | ModelKind::Azure | ModelKind::Replay => None,
     }
 }
 
@@ -89,11 +93,16 @@ fn model(mut raw: RawModel, folders: &Folders<'_>) -> ModelConfig {
         rate: audio.rate.and_then(|rate| u32::try_from(rate).ok()).filter(|rate| *rate > 0),
     };
     let (kind, name, published_as) = (raw.kind, raw.name.take(), raw.published_as.take());
-    let (local, endpoint) = match kind {
-        ModelKind::Local => (Some(local(raw, architecture, folders)), None),
-        _ => (None, Some(endpoint(raw, audio, folders))),
+    let (local, endpoint, replay) = match kind {
+        ModelKind::Local => (Some(local(raw, architecture, folders)), None, None),
+        ModelKind::Replay => (None, None, Some(replay(raw, folders))),
+        _ => (None, Some(endpoint(raw, audio, folders)), None),
     };
     let name = name.unwrap_or_else(|| match (&local, &endpoint) {
+        _ if replay.is_some() => {
+            let first = replay.iter().flat_map(|replay| &replay.files).find_map(|file| file.file_stem());
+            first.map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
+        }
         (Some(local), _) => {
             // `weights = "."` has no name to give.
             let folder = local.weights.file_name().unwrap_or(OsStr::new(&local.architecture));
@@ -102,7 +111,18 @@ fn model(mut raw: RawModel, folders: &Folders<'_>) -> ModelConfig {
         (None, Some(endpoint)) => endpoint.model.clone(),
         (None, None) => String::new(),
     });
-    ModelConfig { kind, name, audio: config, published_as, local, endpoint }
+    ModelConfig { kind, name, audio: config, published_as, local, endpoint, replay }
+}
+
+fn replay(raw: RawModel, folders: &Folders<'_>) -> ReplayConfig {
+    let file =
+        |(at, text): (usize, &String)| folders.path(text, &["model".into(), "files".into(), at.into()]);
+    ReplayConfig {
+        files: raw.files.unwrap_or_default().iter().enumerate().map(file).collect(),
+        preset: raw.preset,
+        fields: raw.fields.unwrap_or_default(),
+        match_by: raw.match_by,
+    }
 }
 
 fn local(raw: RawModel, architecture: String, folders: &Folders<'_>) -> LocalConfig {

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::endpoint::{EndpointConfig, Transcode};
 use crate::benchmark::judging::{JudgeKind, JudgeMode, OnJudgeError, RatingRead};
+use crate::model::replay::{FieldMap, MatchBy, Preset};
 use crate::types::{Generation, Profile, Window};
 
 /// A configuration, resolved: every path absolute or relative to the current folder, every default filled in.
@@ -97,12 +98,21 @@ pub enum ModelKind {
     Anthropic,
     /// Audio transcriptions as of OpenAI and vLLM: one clip in, its words out.
     Transcription,
+    /// Answers that exist already, in files of another tool.
+    Replay,
 }
 
 impl ModelKind {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Local, Self::OpenAi, Self::Azure, Self::Gemini, Self::Anthropic, Self::Transcription];
+    pub const ALL: [Self; 7] = [
+        Self::Local,
+        Self::OpenAi,
+        Self::Azure,
+        Self::Gemini,
+        Self::Anthropic,
+        Self::Transcription,
+        Self::Replay,
+    ];
 
     /// The name that is typed.
     pub fn as_str(self) -> &'static str {
@@ -113,6 +123,7 @@ impl ModelKind {
             Self::Gemini => "gemini",
             Self::Anthropic => "anthropic",
             Self::Transcription => "transcription",
+            Self::Replay => "replay",
         }
     }
 }
@@ -131,9 +142,25 @@ pub struct ModelConfig {
     /// What only a local model has; there for `kind = "local"` and for no other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub local: Option<LocalConfig>,
-    /// What only an endpoint has; there for every kind but `local`.
+    /// What only an endpoint has; there for every kind but `local` and `replay`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<EndpointConfig>,
+    /// What only answers that exist already have; there for `kind = "replay"` and for no other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replay: Option<ReplayConfig>,
+}
+
+/// The keys of `[model]` that belong to answers that exist already.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReplayConfig {
+    /// The files.
+    pub files: Vec<PathBuf>,
+    /// The tool that wrote them.
+    pub preset: Option<Preset>,
+    /// Where the fields stand.
+    pub fields: FieldMap,
+    /// What answers are matched by, where it is said.
+    pub match_by: Option<MatchBy>,
 }
 
 /// The keys of `[model]` that belong to local models.

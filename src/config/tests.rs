@@ -45,6 +45,17 @@ name = "ccfqa"
 data = "data/test.jsonl"
 "#;
 
+const REPLAY: &str = r#"
+[model]
+kind = "replay"
+files = ["answers/x.jsonl"]
+preset = "ccfqa"
+
+[[benchmark]]
+name = "ccfqa"
+data = "data/test.jsonl"
+"#;
+
 fn read(text: &str, sets: &[&str]) -> Result<Loaded, ConfigError> {
     let sets: Vec<Override> = sets.iter().map(|set| Override::parse(set).unwrap()).collect();
     load_text(Path::new("settings/small.toml"), text, &sets)
@@ -111,6 +122,7 @@ fn defaults_are_filled_in() {
                 batch_size: 8,
             }),
             endpoint: None,
+            replay: None,
         },
         generation: Generation::default(),
         judge: None,
@@ -160,13 +172,16 @@ fn defaults_of_the_schema_are_those_that_are_used() {
     let mut seen = std::collections::BTreeSet::new();
     let transcription = ENDPOINT.replace("\"openai\"", "\"transcription\"");
     let server = format!("{ENDPOINT}\n[model.server]\ncommand = [\"serve\"]\n");
-    for text in [SMALL, ENDPOINT, &transcription, &server] {
+    for text in [SMALL, ENDPOINT, &transcription, &server, REPLAY] {
         let mut resolved = serde_json::to_value(config(text, &[])).unwrap();
         resolved["benchmark"] = resolved["benchmarks"].take();
         // What is resolved stands as it is typed, but for the halves of a model.
         let model = resolved["model"].as_object_mut().unwrap();
         if let Some(local) = model.remove("local") {
             model.extend(local.as_object().unwrap().clone());
+        }
+        if let Some(replay) = model.remove("replay") {
+            model.extend(replay.as_object().unwrap().clone());
         }
         if let Some(mut endpoint) = model.remove("endpoint") {
             model["audio"]["form"] = endpoint["form"].take();

@@ -15,6 +15,7 @@ mod format;
 mod inside;
 mod json_array;
 mod jsonl;
+mod logs;
 mod names;
 pub mod prepared;
 mod rows;
@@ -27,6 +28,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 pub use find::Choice;
+pub use logs::{LogHead, log_rows};
 pub use names::MediaNameError;
 pub use rows::{Fingerprint, FingerprintKind, Rows};
 

@@ -107,6 +107,7 @@ type Made<T> = Result<Arc<T>, MediaError>;
 
 enum Audio {
     None,
+    Unread,
     LogMel(MelExtractor),
     File { formats: Vec<String>, max_bytes: u64, transcode: Transcode },
 }
@@ -125,6 +126,7 @@ impl Preparer {
     pub fn new(limits: &MediaLimits, transcode: Transcode) -> Result<Self, MelError> {
         let audio = match &limits.audio {
             AudioNeed::None => Audio::None,
+            AudioNeed::Unread => Audio::Unread,
             AudioNeed::LogMel { bins } => Audio::LogMel(MelExtractor::new(*bins)?),
             AudioNeed::File { formats, max_bytes } => {
                 Audio::File { formats: formats.clone(), max_bytes: *max_bytes, transcode }
@@ -141,11 +143,16 @@ impl Preparer {
         })
     }
 
+    /// Whether media are neither read nor looked at.
+    pub fn reads_nothing(&self) -> bool {
+        matches!(self.audio, Audio::Unread)
+    }
+
     /// About how many bytes of memory a file of `bytes` bytes takes on its way to an endpoint. Nothing for local
     /// models: features are all of one size, so a number of requests bounds them.
     pub fn estimate(&self, bytes: u64) -> u64 {
         match &self.audio {
-            Audio::LogMel(_) => 0,
+            Audio::LogMel(_) | Audio::Unread => 0,
             // With its base64.
             Audio::File { .. } | Audio::None => bytes / 3 * 7,
         }
@@ -169,7 +176,7 @@ impl Preparer {
     pub fn audio(&self, source: &MediaSource, audio: &AudioRef) -> Result<Arc<Ready>, MediaError> {
         let window = audio.window;
         let made = || match &self.audio {
-            Audio::None => Err(MediaError::NotHeard),
+            Audio::None | Audio::Unread => Err(MediaError::NotHeard),
             Audio::LogMel(extractor) => bad(source, self.features(source, window, extractor)),
             Audio::File { formats, max_bytes, transcode } => {
                 let want = Want { formats, max_bytes: *max_bytes, max_seconds: self.max_seconds, window };

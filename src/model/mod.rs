@@ -10,6 +10,7 @@ mod endpoint_spec;
 #[cfg(feature = "local")]
 pub mod local;
 mod open;
+pub mod replay;
 mod tokens;
 
 pub use open::{KINDS, Kind, ModelError, Opened, load, open, takes_finished_prompts};
@@ -43,6 +44,9 @@ pub struct ModelIdentity {
 pub enum AudioNeed {
     /// The model hears nothing.
     None,
+    /// Media are not read at all, and need not be there: the answers are there already. The key of such a request is
+    /// its id.
+    Unread,
     /// Log-mel features of a 30 s window, computed before the model is asked.
     LogMel {
         /// Mel bands.
@@ -148,6 +152,11 @@ pub trait Model: Send + Sync {
     /// nothing to say.
     fn status(&self) -> Option<String> {
         None
+    }
+
+    /// Whether it is out of order when it has failed many requests in a row, so that the rest is not failed as well.
+    fn gives_up(&self) -> bool {
+        true
     }
 
     /// One answer for each request, in order. Never fails as a whole: what fails is an answer that says so.

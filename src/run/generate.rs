@@ -146,6 +146,8 @@ fn ahead(model: &dyn Model) -> usize {
     match model.accepts().audio {
         // A file is read much faster than a server answers.
         AudioNeed::File { .. } | AudioNeed::None => (at_once / 4).clamp(4, 16),
+        // What is there already costs nothing to make ready.
+        AudioNeed::Unread => at_once.clamp(4, 1024),
         AudioNeed::LogMel { .. } => at_once.saturating_add(1).clamp(4, 64),
     }
 }
@@ -160,9 +162,20 @@ pub async fn generate(stage: Stage<'_>) -> Result<Summary, GenerateError> {
         pipeline::spawn(Arc::clone(&requests), todo, Arc::new(preparer), ahead(model));
     let recipe = requests.recipe();
 
+    let (unread, gives_up) = (model.accepts().audio == AudioNeed::Unread, model.gives_up());
     let summary = Summary::default();
-    let mut desk =
-        Desk { recipe, journal, observer, reading, summary, failed_before, failures: 0, broken: None };
+    let mut desk = Desk {
+        recipe,
+        journal,
+        observer,
+        reading,
+        summary,
+        failed_before,
+        failures: 0,
+        broken: None,
+        unread,
+        gives_up,
+    };
     let mut queue = Queue::default();
     let mut under_way = FuturesUnordered::new();
     let (mut more, mut watching) = (true, true);
@@ -310,13 +323,21 @@ struct Desk<'a> {
     failures: u64,
     /// Why nothing more is asked.
     broken: Option<GenerateError>,
+    /// Whether media are not read: then a request is known by its id.
+    unread: bool,
+    /// Whether many failures in a row end the stage.
+    gives_up: bool,
 }
 
 impl Desk<'_> {
     /// Takes a prepared request: journals it at once where no model is needed, else queues it.
     fn take(&mut self, item: Item, queue: &mut Queue) -> Result<(), GenerateError> {
         let about = item.request.about.as_ref();
-        let key = self.recipe.key(&item.request.prompt, &item.digests(), about);
+        let key = if self.unread {
+            item.request.planned.request
+        } else {
+            self.recipe.key(&item.request.prompt, &item.digests(), about)
+        };
         if let Err(failure) = &item.media {
             let answer = Answer { outcome: failure.outcome, ..Answer::failed(failure.error.clone()) };
             return self.record(&item, key, answer, None);
@@ -349,7 +370,7 @@ impl Desk<'_> {
         } else if !self.failed_before.contains(&item.request.planned.request) {
             self.failures += 1;
         }
-        if self.failures >= FAILURES_IN_A_ROW && self.broken.is_none() {
+        if self.gives_up && self.failures >= FAILURES_IN_A_ROW && self.broken.is_none() {
             let sentence = answer.error.clone().unwrap_or_else(|| "no reason was given".to_owned());
             self.broken = Some(GenerateError::Model { failures: self.failures, sentence });
         }

@@ -165,7 +165,7 @@ pub(super) fn spawn(
                 if planned_in.is_closed() {
                     return false;
                 }
-                let dataset = walker.dataset(request.section);
+                let dataset = walker.dataset(request.section).filter(|_| !measure.reads_nothing());
                 let room = dataset.map(|dataset| rooms.take(&request, dataset, &measure));
                 planned_in.blocking_send((request, room.unwrap_or_default())).is_ok()
             })?;
@@ -219,7 +219,8 @@ fn prepare(
     read: bool,
 ) -> Option<Result<Media, Failure>> {
     let mut media = Media::default();
-    let Some(dataset) = requests.dataset(request.section) else { return Some(Ok(media)) };
+    let dataset = requests.dataset(request.section).filter(|_| !preparer.reads_nothing());
+    let Some(dataset) = dataset else { return Some(Ok(media)) };
     for audio in request.prompt.audio() {
         let source = match dataset.media(&audio.name) {
             Ok(source) => source,
@@ -278,7 +279,7 @@ mod tests {
             gold: Vec::new(),
             judging: Tags::new(),
         };
-        PlannedRequest { section: 0, planned, prompt, about: None }
+        PlannedRequest { section: 0, row: 0, planned, prompt, about: None }
     }
 
     #[tokio::test]

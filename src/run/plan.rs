@@ -79,6 +79,8 @@ pub struct Recipe {
     pub generation: Generation,
     /// The run's seed.
     pub seed: u64,
+    /// Whether media are read: those of answers that exist already need not be there.
+    reads_media: bool,
 }
 
 #[derive(Serialize)]
@@ -110,7 +112,8 @@ impl Recipe {
         };
         let mut hasher = blake3::Hasher::new();
         update(&mut hasher, &identity);
-        Self { hasher, generation: generation.clone(), seed }
+        let reads_media = model.kind != crate::model::replay::KIND;
+        Self { hasher, generation: generation.clone(), seed, reads_media }
     }
 
     /// The id of a planned request: all that is known before its media are read.
@@ -169,6 +172,8 @@ fn without_names(prompt: &Prompt) -> Prompt {
 pub struct PlannedRequest {
     /// The index of its section.
     pub section: usize,
+    /// The place of its sample's row in the data, from 0.
+    pub row: u64,
     /// Its line in the plan.
     pub planned: Planned,
     /// What is asked.
@@ -246,7 +251,7 @@ impl Section {
     fn walk(
         &self,
         selection: &Selection,
-        mut visit: impl FnMut(Result<Sample, RowError>) -> bool,
+        mut visit: impl FnMut(u64, Result<Sample, RowError>) -> bool,
     ) -> Result<WalkFacts, DatasetError> {
         let mut rows = self.dataset.rows()?;
         let mut seen: HashSet<u64> = HashSet::new();
@@ -257,7 +262,7 @@ impl Section {
             Selection::All => self.benchmark.data_check(),
             _ => None,
         };
-        for row in rows.by_ref() {
+        for (at, row) in (0..).zip(rows.by_ref()) {
             if let (Some(check), Ok(row)) = (&mut check, &row) {
                 check.add(&row.value, &self.dataset);
             }
@@ -278,7 +283,7 @@ impl Section {
             samples += u64::from(sample.is_ok());
             if wanted {
                 taken += u64::from(sample.is_ok());
-                if !visit(sample) {
+                if !visit(at, sample) {
                     whole = false;
                     break;
                 }
@@ -380,14 +385,14 @@ impl Plan {
             return Err(PlanError::Empty { label: index.to_string(), reason: "no such section".to_owned() });
         };
         let published = matches!(selection, Selection::All) && section.is_published();
-        let mut media = published.then(MediaCheck::default);
-        let mut facts = section.walk(selection, |sample| match sample {
+        let mut media = (published && self.recipe.reads_media).then(MediaCheck::default);
+        let mut facts = section.walk(selection, |row, sample| match sample {
             Err(error) => visit(Err(error)),
             Ok(sample) => section.benchmark.requests(&sample).into_iter().all(|draft| {
                 let label = &section.config.label;
                 let request = self.recipe.request(label, &sample.id, &draft.prompt);
                 let (planned, prompt) = draft.planned(request, label, &sample.id);
-                let request = PlannedRequest { section: index, planned, prompt, about: None };
+                let request = PlannedRequest { section: index, row, planned, prompt, about: None };
                 if let Some(media) = &mut media {
                     media.add(&section.dataset, &request);
                 }

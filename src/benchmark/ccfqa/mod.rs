@@ -18,7 +18,7 @@ use crate::config::BenchmarkConfig;
 use crate::prompt::{PromptInfo, PromptSet, fill, places};
 use crate::report::published::Published;
 use crate::report::table::Table;
-use crate::types::{AudioRef, Message, Part, Profile, Prompt, Role, Sample, Tags, Window};
+use crate::types::{AudioRef, Message, Part, Planned, Profile, Prompt, Role, Sample, Tags, Window};
 
 /// The name that configs use.
 pub const NAME: &str = "ccfqa";
@@ -364,6 +364,10 @@ impl Benchmark for Ccfqa {
         drafts
     }
 
+    fn question<'a>(&self, planned: &'a Planned) -> Option<&'a str> {
+        planned.judging.get(score::QUESTION).map(String::as_str)
+    }
+
     fn prompts(&self) -> Vec<PromptInfo> {
         needed(&self.conditions, self.asr, self.raw_speech().is_some())
             .iter()
@@ -400,5 +404,7 @@ impl Benchmark for Ccfqa {
     }
 }
 
+#[cfg(test)]
+mod golden_tests;
 #[cfg(test)]
 mod tests;

@@ -13,9 +13,9 @@ use crate::prompt::sha256_hex;
 use crate::types::testing::response;
 use crate::types::{Digest, Generation, Outcome, Response};
 
-const CODES: [&str; 8] = ["cmn", "eng", "fra", "jpn", "kor", "rus", "spa", "yue"];
+pub(super) const CODES: [&str; 8] = ["cmn", "eng", "fra", "jpn", "kor", "rus", "spa", "yue"];
 
-fn built(conditions: &[&str], languages: &[&str], change: impl Fn(&mut BenchmarkConfig)) -> Ccfqa {
+pub(super) fn built(conditions: &[&str], languages: &[&str], change: impl Fn(&mut BenchmarkConfig)) -> Ccfqa {
     let mut config = section(NAME);
     config.conditions = conditions.iter().map(|&name| name.to_owned()).collect();
     config.languages = languages.iter().map(|&code| code.to_owned()).collect();
@@ -23,7 +23,7 @@ fn built(conditions: &[&str], languages: &[&str], change: impl Fn(&mut Benchmark
     Ccfqa::new(&config, crate::benchmark::harness_wording(NAME).unwrap(), Window::Whole).unwrap()
 }
 
-fn row() -> Value {
+pub(super) fn row() -> Value {
     let entry = |code: &str| {
         let fields =
             json!({ "audio": format!("{code}/7.wav"), "question": format!("{code}?"), "answer": code });
@@ -56,16 +56,21 @@ fn scored(
     scorer.finish()
 }
 
-fn value(scores: &BenchmarkScores, metric: &str, condition: &str, group: &[(&str, &str)]) -> Option<f64> {
+pub(super) fn value(
+    scores: &BenchmarkScores,
+    metric: &str,
+    condition: &str,
+    group: &[(&str, &str)],
+) -> Option<f64> {
     scores.find(metric, condition, group).unwrap_or_else(|| panic!("{metric} {condition} {group:?}")).value
 }
 
-fn jsonl(text: &str) -> Vec<Value> {
+pub(super) fn jsonl(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 /// A file beside the package that not every checkout has.
-fn shared(name: &str) -> Option<String> {
+pub(super) fn shared(name: &str) -> Option<String> {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/protocols/ccfqa").join(name);
     let text = std::fs::read_to_string(&path).ok();
     if text.is_none() {

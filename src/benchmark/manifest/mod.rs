@@ -113,7 +113,7 @@ impl Benchmark for Manifest {
         if let Some((taken, all)) = facts.subset.filter(|(taken, all)| taken != all) {
             found.push(format!("a subset: {taken} of {all} samples"));
         }
-        if self.window != Window::Whole {
+        if self.window != Window::Whole && !facts.replayed() {
             let window = self.window.as_str();
             found.push(format!("clips longer than the model takes are cut to a part (window `{window}`)"));
         }

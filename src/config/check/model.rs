@@ -9,7 +9,7 @@ use super::super::secret::{Template, holds_secrets, is_secret_option, is_variabl
 use super::super::tree::{Node, Value};
 use super::{Walk, about, example};
 
-use ModelKind::{Anthropic, Azure, Gemini, Local, OpenAi, Transcription};
+use ModelKind::{Anthropic, Azure, Gemini, Local, OpenAi, Replay, Transcription};
 
 const CHAT: &[ModelKind] = &[OpenAi, Azure];
 const ENDPOINTS: &[ModelKind] = &[OpenAi, Azure, Gemini, Anthropic, Transcription];
@@ -17,7 +17,9 @@ const ENDPOINTS: &[ModelKind] = &[OpenAi, Azure, Gemini, Anthropic, Transcriptio
 /// A key that some kinds have: its sections below `[model]`, its name, those kinds, and what they are called.
 type Belongs = (&'static [&'static str], &'static str, &'static [ModelKind], &'static str);
 
-const BELONGS: [Belongs; 25] = [
+const REPLAY: &[ModelKind] = &[Replay];
+
+const BELONGS: [Belongs; 30] = [
     (&[], "architecture", &[Local], "local models"),
     (&[], "weights", &[Local], "local models"),
     (&[], "device", &[Local], "local models"),
@@ -30,6 +32,16 @@ const BELONGS: [Belongs; 25] = [
     (&[], "api_version", &[Azure, Gemini, Anthropic], "`azure`, `gemini` and `anthropic`"),
     (&[], "endpoint", ENDPOINTS, "endpoints"),
     (&[], "transcription", &[Transcription], "`transcription`"),
+    (&[], "files", REPLAY, "`replay`"),
+    (&[], "preset", REPLAY, "`replay`"),
+    (&[], "fields", REPLAY, "`replay`"),
+    (&[], "match_by", REPLAY, "`replay`"),
+    (
+        &[],
+        "revision",
+        &[Local, OpenAi, Azure, Gemini, Anthropic, Transcription],
+        "models that are asked; the revision of answers is the hash of their files",
+    ),
     (&[], "flow", ENDPOINTS, "endpoints"),
     (&[], "price", ENDPOINTS, "endpoints"),
     (&[], "server", ENDPOINTS, "endpoints"),
@@ -60,7 +72,8 @@ impl Walk<'_> {
             let section = sections.iter().try_fold(model, |node, section| node.key(section));
             let Some(node) = section.and_then(|section| section.key(key)) else { continue };
             // What its section was refused for is not said again of the key.
-            let refused = sections.first().is_some_and(|_| kind == Local) && sections == ["endpoint"];
+            let refused =
+                sections.first().is_some_and(|_| matches!(kind, Local | Replay)) && sections == ["endpoint"];
             if !kinds.contains(&kind) && !refused {
                 self.foreign(key, node, kind, owner);
             }
@@ -77,6 +90,10 @@ impl Walk<'_> {
                     "leave it out, or name the model: weights = \"Qwen/Qwen2-Audio-7B-Instruct\"",
                 );
             }
+            return;
+        }
+        if kind == Replay {
+            self.replay(model);
             return;
         }
         self.needed(model, &["model"]);
@@ -173,8 +190,38 @@ impl Walk<'_> {
         }
     }
 
+    fn replay(&mut self, model: &Node) {
+        self.needed(model, &["files"]);
+        if self.model_section != "model" {
+            let node = model.key("kind").unwrap_or(model);
+            self.value_problem(
+                node,
+                "a judge is asked: its replies cannot come from files",
+                "name the kind of its model: local, openai, azure, gemini or anthropic",
+            );
+        }
+        for file in model.key("files").map(Node::items).unwrap_or_default() {
+            self.path(Some(file));
+        }
+        if model.key("preset").is_none()
+            && model.key("fields").and_then(|fields| fields.key("answer")).is_none()
+        {
+            let place = self.locator.header(model);
+            self.problems.push(
+                super::Problem::new(place, "nothing says where the answers stand in the files").help(
+                    "name the tool that wrote them: preset = \"ccfqa\", \"audiobench\", \"lmms-eval\" or \"inspect\"; or \
+                     the fields of a row: fields = { id = \"id\", answer = \"answer\" }",
+                ),
+            );
+        }
+    }
+
     fn foreign(&mut self, key: &str, node: &Node, kind: ModelKind, owner: &str) {
         let help = match (key, kind) {
+            (_, Replay) => "leave it out: nothing is asked, the answers exist already".to_owned(),
+            ("files" | "preset" | "fields" | "match_by", _) => {
+                "leave it out, or set kind = \"replay\"".to_owned()
+            }
             ("batch_size", _) => {
                 "requests to an endpoint go out one by one: set concurrency under [model.flow]".to_owned()
             }

@@ -1,6 +1,7 @@
 //! Endpoints and judges: the keys of their kinds, and what they resolve to.
 
 use super::*;
+use crate::model::replay::{MatchBy, Preset};
 
 #[test]
 fn a_judge_is_resolved_like_a_model() {
@@ -236,4 +237,30 @@ fn an_endpoint_survives_the_manifest() {
     let json = serde_json::to_string(&config).unwrap();
     assert!(json.contains("\"$K\"") && json.contains("\"MY_KEY\""), "{json}");
     assert_eq!(serde_json::from_str::<RunConfig>(&json).unwrap(), config);
+}
+
+#[test]
+fn answers_that_exist_already_are_files_and_a_way_to_read_them() {
+    let found = config(REPLAY, &["model.match_by=row"]).model;
+    assert_eq!((found.kind, found.name.as_str()), (ModelKind::Replay, "x"));
+    let replay = found.replay.unwrap();
+    assert_eq!(replay.files, [PathBuf::from("settings/answers/x.jsonl")]);
+    assert_eq!((replay.preset, replay.match_by), (Some(Preset::Ccfqa), Some(MatchBy::Row)));
+    let own = REPLAY.replace("preset = \"ccfqa\"", "fields = { id = 'a.b', answer = 'c', src = 'd' }");
+    assert_eq!(config(&own, &[]).model.replay.unwrap().fields["src"], "d");
+    let warned = read(&format!("{REPLAY}[generation]\nseed = 1\n").replace("seed", "temperature"), &[]);
+    assert_eq!(
+        warned.unwrap().warnings,
+        ["settings/small.toml:10:2: [generation] does nothing: the answers exist already"]
+    );
+    for (lines, message) in [
+        ("revision = 'x'", "`revision` belongs to models that are asked"),
+        ("audio = { form = 'audio_url' }", "`form` belongs to `openai` and `azure`"),
+        ("flow = { rpm = 1 }", "`flow` belongs to endpoints"),
+        ("match_by = 'name'", "unknown match_by `name`"),
+    ] {
+        let text = REPLAY.replace("preset = \"ccfqa\"", &format!("preset = \"ccfqa\"\n{lines}"));
+        let found = problems(&text, &[]);
+        assert!(found.len() == 1 && found[0].contains(message), "{lines}: {found:?}");
+    }
 }
