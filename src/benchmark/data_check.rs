@@ -143,8 +143,9 @@ impl DataCheck {
                 }
             };
             if column.contains("{language}") {
-                let there = self.expect.languages.iter().filter(|language| row.get(language).is_some());
-                there.for_each(|language| one(&column.replace("{language}", language)));
+                for language in self.expect.languages.iter().filter(|language| row.get(language).is_some()) {
+                    one(&column.replace("{language}", language));
+                }
             } else {
                 one(column);
             }
@@ -286,7 +287,9 @@ impl Content<'_> {
             Value::String(text) => self.text(b's', text),
             Value::Array(items) => {
                 self.text(b'a', &items.len().to_string());
-                items.iter().for_each(|item| self.value(item));
+                for item in items {
+                    self.value(item);
+                }
             }
             Value::Object(fields) => {
                 self.text(b'o', &fields.len().to_string());

@@ -211,7 +211,7 @@ pub struct Dataset {
     index: PathBuf,
     media: PathBuf,
     inside: Arc<Inside>,
-    prepared: Arc<[(String, prepared::SetRecord)]>,
+    prepared: Arc<[prepared::NamedSet]>,
     /// Published files beside them of which nothing was prepared.
     left_out: Arc<[PathBuf]>,
     /// Folders in that of the media, where an archive may have put them.
@@ -269,14 +269,14 @@ impl Dataset {
     }
 
     /// The sets that its files are, where they were prepared, with what was found then.
-    pub fn prepared(&self) -> &[(String, prepared::SetRecord)] {
+    pub fn prepared(&self) -> &[prepared::NamedSet] {
         &self.prepared
     }
 
     /// What preparing it could not do, in fragments of sentences: the rows and media that it lacks for that.
     pub fn unprepared(&self) -> Vec<String> {
         let with = self.prepared.iter().filter(|(_, set)| set.counts.problems > 0);
-        let fragment = |(name, set): &(String, prepared::SetRecord)| {
+        let fragment = |(name, set): &prepared::NamedSet| {
             let problems = match set.counts.problems {
                 1 => "a problem".to_owned(),
                 n => format!("{n} problems"),
@@ -312,22 +312,17 @@ impl Dataset {
     /// the folder of the media and stay in it. What is not there may be in one of the folders in that one: archives are
     /// published with a folder around their files and without.
     pub fn media(&self, name: &str) -> Result<MediaSource, MediaNameError> {
-        match self.inside.file(name) {
-            Some(file) => {
-                let reader: Arc<dyn ReadMedia> = Arc::clone(&self.inside) as _;
-                Ok(MediaSource::embedded(Arc::clone(file?.path()), name, reader))
-            }
-            None => {
-                let path = names::within(&self.media, name)?;
-                if path.exists() {
-                    return Ok(MediaSource::File(path));
-                }
-                let mut others =
-                    self.below.iter().map(|folder| folder.join(name)).filter(|path| path.is_file());
-                let other = others.next().filter(|_| others.next().is_none());
-                Ok(MediaSource::File(other.unwrap_or(path)))
-            }
+        if let Some(file) = self.inside.file(name) {
+            let reader: Arc<dyn ReadMedia> = Arc::clone(&self.inside) as _;
+            return Ok(MediaSource::embedded(Arc::clone(file?.path()), name, reader));
         }
+        let path = names::within(&self.media, name)?;
+        if path.exists() {
+            return Ok(MediaSource::File(path));
+        }
+        let mut others = self.below.iter().map(|folder| folder.join(name)).filter(|path| path.is_file());
+        let other = others.next().filter(|_| others.next().is_none());
+        Ok(MediaSource::File(other.unwrap_or(path)))
     }
 
     /// A hash that changes with the rows, without reading them: of the content of text files, and of the size and time

@@ -227,9 +227,12 @@ fn check(
     Ok(path)
 }
 
+/// A set and its name.
+pub type NamedSet = (String, SetRecord);
+
 /// The sets that files of rows are of, as they were prepared, and the published files beside them of which nothing was;
 /// none for other files.
-pub(super) fn sets_of(files: &[PathBuf]) -> Result<(Vec<(String, SetRecord)>, Vec<PathBuf>), DatasetError> {
+pub(super) fn sets_of(files: &[PathBuf]) -> Result<(Vec<NamedSet>, Vec<PathBuf>), DatasetError> {
     let folder = files.first().and_then(|file| data_folder(file));
     let record = folder.map(Record::read).transpose()?.flatten();
     let Some((folder, record)) = folder.zip(record) else { return Ok((Vec::new(), Vec::new())) };
