@@ -339,8 +339,8 @@ fn a_server_that_does_not_want_to_end_is_killed_with_all_that_it_has_started() {
 
     if cfg!(target_os = "linux") && PathBuf::from("/usr/bin/setsid").exists() {
         let escaped = SERVE.replace(
-            "sleep 1000 & echo $! >> \"$PIDS\"",
-            "setsid sh -c 'echo $$ >> \"$PIDS\"; exec sleep 1000' &",
+            "sleep 1000 & echo $! >> \"$PIDS\"; ",
+            "setsid sh -c 'echo $$ >> \"$PIDS\"; exec sleep 1000' & ",
         );
         let bench = Bench::with_script(2, &escaped, "");
         bench.run("").exits_with(0);

@@ -126,7 +126,10 @@ pub struct JudgeSetup {
 
 /// Counts the tokens of a text; by an estimate where no tokenizer is at hand.
 #[derive(Clone, Default)]
-pub struct TokenCounter(Option<Arc<dyn Fn(&str) -> u64 + Send + Sync>>);
+pub struct TokenCounter(Option<Arc<Count>>);
+
+/// The tokens of a text.
+type Count = dyn Fn(&str) -> u64 + Send + Sync;
 
 impl TokenCounter {
     /// A counter that counts.

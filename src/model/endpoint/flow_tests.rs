@@ -359,7 +359,7 @@ async fn what_is_held_waits_without_losing_patience_and_finds_all_up() {
     let permit = now(&flow).await;
     assert!(permit.finish(&fault(Cause::Connect), None), "down");
     flow.hold("waiting for server".to_owned());
-    must_wait(&flow, Duration::from_secs(3600)).await;
+    must_wait(&flow, Duration::from_hours(1)).await;
     assert_eq!(flow.state().held.as_deref(), Some("waiting for server"));
     let waiting = tokio::spawn({
         let flow = Arc::clone(&flow);
