@@ -370,7 +370,7 @@ mod tests {
 
     impl LookAtMedia for Clips {
         fn is_media(&self, name: &str) -> bool {
-            name.ends_with(".wav")
+            name.strip_suffix(".wav").is_some()
         }
 
         fn content(&self, name: &str) -> Option<Digest> {

@@ -2,10 +2,13 @@
 
 /// As the standard one, but nobody's listening is no reason to end: `harness run … 2>&1 | head` goes on.
 macro_rules! eprintln {
-    ($($text:tt)*) => {{
-        use std::io::Write as _;
-        let _ = writeln!(std::io::stderr(), $($text)*);
-    }};
+    ($($text:tt)*) => { $crate::cli::say(format_args!($($text)*)) };
+}
+
+/// Prints a line for the user.
+fn say(text: std::fmt::Arguments<'_>) {
+    use std::io::Write as _;
+    let _ = writeln!(std::io::stderr(), "{text}");
 }
 
 mod check;

@@ -151,7 +151,7 @@ fn secrets_from(model: &ModelConfig, lookup: impl Fn(&str) -> Lookup) -> Result<
         }
     }
     for (name, text) in &endpoint.wire.headers {
-        match Template::parse(text).map(|template| template.fill(&lookup)) {
+        match Template::parse(text).map(|template| template.fill(lookup)) {
             Ok(Ok(value)) => found.headers.push((name.clone(), ApiKey::new(value))),
             Ok(Err((variable, wrong))) => {
                 errors.push(SecretError::new(&variable, wrong, &["model", "endpoint", "headers", name]));
@@ -161,7 +161,7 @@ fn secrets_from(model: &ModelConfig, lookup: impl Fn(&str) -> Lookup) -> Result<
         }
     }
     if let Some(Ok(template)) = endpoint.wire.proxy.as_deref().map(Template::parse) {
-        match template.fill(&lookup) {
+        match template.fill(lookup) {
             Ok(value) => found.proxy = Some(ApiKey::new(value)),
             Err((variable, wrong)) => {
                 errors.push(SecretError::new(&variable, wrong, &["model", "endpoint", "proxy"]));
@@ -171,7 +171,7 @@ fn secrets_from(model: &ModelConfig, lookup: impl Fn(&str) -> Lookup) -> Result<
     // What a server of our own has in its environment is mostly no secret.
     found.parts.clone_from(&parts.borrow());
     for (name, text) in endpoint.server.iter().flat_map(|server| &server.env) {
-        match Template::parse(text).map(|template| template.fill(&lookup)) {
+        match Template::parse(text).map(|template| template.fill(lookup)) {
             Ok(Ok(value)) => found.server_env.push((name.clone(), ApiKey::new(value))),
             Ok(Err((variable, wrong))) => {
                 errors.push(SecretError::new(&variable, wrong, &["model", "server", "env", name]));

@@ -101,16 +101,16 @@ fn images_in_lines_and_tables_are_named_and_read_later() {
 fn a_shard_that_is_gone_is_an_error_and_the_later_ones_are_read() {
     let names = [0, 1, 2].map(|number| format!("test-0000{number}-of-00003.jsonl"));
     let files = [0, 1, 2].map(|number| (&*names[number], "{\"x\":1}\n{\"x\":2}\n"));
-    for gone in 0..3 {
+    for (gone, name) in names.iter().enumerate() {
         let dir = folder(&files);
         let data = Dataset::open(dir.path(), None).unwrap();
-        std::fs::remove_file(dir.path().join(&names[gone])).unwrap();
+        std::fs::remove_file(dir.path().join(name)).unwrap();
         let rows: Vec<_> = data.rows().unwrap().collect();
         assert_eq!(rows.iter().filter(|row| row.is_ok()).count(), 4, "{gone}: {rows:?}");
         let errors: Vec<_> = rows.into_iter().filter_map(Result::err).collect();
         assert_eq!(errors.len(), 1);
         let error = errors[0].to_string();
-        assert!(error.contains(&names[gone]) && error.contains("none of its rows can be read"), "{error}");
+        assert!(error.contains(name) && error.contains("none of its rows can be read"), "{error}");
     }
     let dir = folder(&[("test.jsonl", "{}\n")]);
     let data = Dataset::open(dir.path(), None).unwrap();

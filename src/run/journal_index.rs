@@ -172,6 +172,7 @@ impl Index {
 }
 
 impl Held {
+    #[expect(clippy::unnecessary_wraps, reason = "keys have the same form, and not every response has one")]
     fn request(&self) -> Option<&Digest> {
         Some(&self.request)
     }
@@ -181,7 +182,7 @@ impl Held {
     }
 }
 
-/// A digest of a response.
+/// A digest of a response, if it has one.
 type Of = fn(&Held) -> Option<&Digest>;
 
 /// Puts a response into a table, in place of an earlier one under the same digest; gives that one's number.

@@ -25,7 +25,7 @@ fn answers(
 }
 
 fn lines(rows: &[serde_json::Value]) -> String {
-    rows.iter().map(|row| format!("{row}\n")).collect()
+    rows.iter().fold(String::new(), |text, row| text + &row.to_string() + "\n")
 }
 
 fn planned(sample: &str, tags: &[(&str, &str)], conditions: &[&str], gold: &str) -> Planned {
