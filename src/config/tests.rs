@@ -109,6 +109,7 @@ fn defaults_are_filled_in() {
                 device: "auto".to_owned(),
                 dtype: "auto".to_owned(),
                 batch_size: 8,
+                transcription: super::endpoint::TranscriptionConfig::default(),
             }),
             endpoint: None,
         },
@@ -182,7 +183,7 @@ fn defaults_of_the_schema_are_those_that_are_used() {
         }
         walk(&schema(), &resolved, "", &mut seen);
     }
-    assert_eq!(seen.len(), 42, "{seen:#?}");
+    assert_eq!(seen.len(), 43, "{seen:#?}");
 }
 
 #[test]
@@ -322,7 +323,7 @@ fn the_reference_names_every_key() {
         .partition(|(path, _)| path.starts_with("judge.model.") || path.starts_with("judge.generation."));
     let of = |section: &str| all.iter().filter(|(path, _)| path.starts_with(section)).count();
     assert_eq!(twins.len(), of("model.") + of("generation."));
-    assert_eq!(all.len(), 82);
+    assert_eq!(all.len(), 83);
     for (path, schema) in &all {
         let heading = format!("\n### `{path}`\n");
         let at = page.find(&heading).unwrap_or_else(|| panic!("docs/config.md lacks the heading {heading}"));

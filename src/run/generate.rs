@@ -144,7 +144,7 @@ fn ahead(model: &dyn Model) -> usize {
     match model.accepts().audio {
         // A file is read much faster than a server answers.
         AudioNeed::File { .. } | AudioNeed::None => (at_once / 4).clamp(4, 16),
-        AudioNeed::LogMel { .. } => at_once.saturating_add(1).clamp(4, 64),
+        AudioNeed::LogMel { .. } | AudioNeed::LogMelWindows { .. } => at_once.saturating_add(1).clamp(4, 64),
     }
 }
 

@@ -17,7 +17,7 @@ const ENDPOINTS: &[ModelKind] = &[OpenAi, Azure, Gemini, Anthropic, Transcriptio
 /// A key that some kinds have: its sections below `[model]`, its name, those kinds, and what they are called.
 type Belongs = (&'static [&'static str], &'static str, &'static [ModelKind], &'static str);
 
-const BELONGS: [Belongs; 24] = [
+const BELONGS: [Belongs; 26] = [
     (&[], "architecture", &[Local], "local models"),
     (&[], "weights", &[Local], "local models"),
     (&[], "device", &[Local], "local models"),
@@ -29,7 +29,9 @@ const BELONGS: [Belongs; 24] = [
     (&[], "api_key_env", ENDPOINTS, "endpoints"),
     (&[], "api_version", &[Azure, Gemini, Anthropic], "`azure`, `gemini` and `anthropic`"),
     (&[], "endpoint", ENDPOINTS, "endpoints"),
-    (&[], "transcription", &[Transcription], "`transcription`"),
+    (&[], "transcription", &[Transcription, Local], "`transcription` and local Whisper"),
+    (&["transcription"], "prompt", &[Transcription], "`transcription`"),
+    (&["transcription"], "fallback", &[Local], "local Whisper"),
     (&[], "flow", ENDPOINTS, "endpoints"),
     (&[], "price", ENDPOINTS, "endpoints"),
     (&["audio"], "transcode", ENDPOINTS, "endpoints"),
@@ -59,7 +61,11 @@ impl Walk<'_> {
             let section = sections.iter().try_fold(model, |node, section| node.key(section));
             let Some(node) = section.and_then(|section| section.key(key)) else { continue };
             // What its section was refused for is not said again of the key.
-            let refused = sections.first().is_some_and(|_| kind == Local) && sections == ["endpoint"];
+            let refused = match sections {
+                ["endpoint"] => kind == Local,
+                ["transcription"] => !matches!(kind, Local | Transcription),
+                _ => false,
+            };
             if !kinds.contains(&kind) && !refused {
                 self.foreign(key, node, kind, owner);
             }
@@ -75,6 +81,9 @@ impl Walk<'_> {
                     "`revision` is for models of the hub, and `weights` names a folder",
                     "leave it out, or name the model: weights = \"Qwen/Qwen2-Audio-7B-Instruct\"",
                 );
+            }
+            if let Some(told) = model.key("transcription") {
+                self.local_transcription(model, told);
             }
             return;
         }
@@ -103,6 +112,21 @@ impl Walk<'_> {
                     "add input_per_million and output_per_million, in the same currency",
                 );
             }
+        }
+    }
+
+    /// What a local recogniser is told.
+    fn local_transcription(&mut self, model: &Node, told: &Node) {
+        let architecture = model.key("architecture").and_then(Node::as_str);
+        if architecture.is_some_and(|architecture| architecture != "whisper") {
+            return self.foreign("transcription", told, Local, "`transcription` and local Whisper");
+        }
+        if let Some(text) = told.key("text").filter(|text| text.as_str() == Some("prompt")) {
+            self.value_problem(
+                text,
+                "a local Whisper takes no prompt",
+                "use `refuse`, or `drop` to leave the text of requests away",
+            );
         }
     }
 
