@@ -116,7 +116,6 @@ struct Raw {
     rope_scaling: Option<RawRope>,
     rope_parameters: Option<RawRopes>,
     query_pre_attn_scalar: Option<f64>,
-    #[serde(alias = "_sliding_window_pattern")]
     sliding_window_pattern: Option<usize>,
     final_logit_softcapping: Option<f64>,
     attn_logit_softcapping: Option<f64>,
@@ -432,6 +431,9 @@ mod tests {
             &json!({"hidden_size": 1024, "num_attention_heads": 16,
             "num_key_value_heads": 8, "sliding_window": null}),
         );
+        // Of what transformers 5 saves, this one is read by nobody: `layer_types` says it.
+        let saved = json!({"_sliding_window_pattern": 2, "num_hidden_layers": 6});
+        assert_eq!(resolve(Family::Gemma3, &saved).unwrap().layers[1].window, Some(4096));
         let qwen3 = qwen3.unwrap();
         assert_eq!((qwen3.width, qwen3.head_norms, qwen3.biases.qkv), (128, true, false));
     }
