@@ -527,6 +527,15 @@ impl PreparedAudio {
     pub fn features(&self) -> Option<&LogMel> {
         match &self.content {
             AudioContent::Features(features) => Some(features),
+            AudioContent::Windows(_) | AudioContent::File(_) => None,
+        }
+    }
+
+    /// The features of all windows, where the model takes features; those of a model with one window are one.
+    pub fn windows(&self) -> Option<&[LogMel]> {
+        match &self.content {
+            AudioContent::Features(features) => Some(std::slice::from_ref(&**features)),
+            AudioContent::Windows(windows) => Some(windows),
             AudioContent::File(_) => None,
         }
     }
@@ -537,6 +546,8 @@ impl PreparedAudio {
 pub enum AudioContent {
     /// Log-mel features, for local models.
     Features(Arc<LogMel>),
+    /// Log-mel features of the whole clip in windows of at most 30 s, for local recognisers of speech.
+    Windows(Arc<[LogMel]>),
     /// A file, for endpoints.
     File(Arc<AudioFile>),
 }

@@ -30,6 +30,7 @@ pub use check::unfit_for_files;
 pub use endpoint::{EndpointConfig, ServerConfig};
 pub use overrides::Override;
 pub use problem::{ConfigError, Place, Problem, Spot, nearest};
+pub use raw::ARCHITECTURES;
 pub use resolve::DEFAULT_SEED;
 pub use resolved::{
     AudioConfig, BenchmarkConfig, HubWeights, JudgeConfig, LimitBy, LocalConfig, ModelConfig, ModelKind,

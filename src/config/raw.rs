@@ -20,8 +20,16 @@ use crate::benchmark::judging::{JudgeKind, JudgeMode, OnJudgeError, RatingRead};
 use crate::model::replay::{MatchBy, Preset};
 use crate::types::{Profile, Window};
 
-/// The architectures of local models, each with the longest clip in seconds that it takes.
-pub const ARCHITECTURES: [(&str, f64); 1] = [("qwen2_audio", 30.0)];
+/// The architectures of local models, each with the longest clip in seconds that it takes; 0 for those that
+/// hear nothing.
+pub const ARCHITECTURES: [(&str, f64); 6] = [
+    ("qwen2_audio", 30.0),
+    ("whisper", 3600.0),
+    ("llama", 0.0),
+    ("qwen2", 0.0),
+    ("qwen3", 0.0),
+    ("gemma3", 0.0),
+];
 
 /// A configuration of harness: which model answers which benchmarks, and how.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
@@ -81,7 +89,7 @@ pub struct RawModel {
     #[schemars(extend("enum" = architectures()), example = &"qwen2_audio")]
     pub architecture: Option<String>,
     /// The folder of a local model: `config.json`, `tokenizer.json`, `*.safetensors` and their companions, as
-    /// published on Hugging Face. Or the model's name there, such as `Qwen/Qwen2-Audio-7B-Instruct`: where no such
+    /// published on Hugging Face; or a GGUF file of a text model. Or the model's name there, such as `Qwen/Qwen2-Audio-7B-Instruct`: where no such
     /// folder is found, it is fetched into the hub's cache when it is first used.
     #[schemars(length(min = 1), example = &"Qwen/Qwen2-Audio-7B-Instruct")]
     pub weights: Option<String>,
@@ -152,7 +160,7 @@ pub struct RawModel {
     pub audio: Option<RawAudio>,
     /// How an endpoint is spoken to: details of the wire form.
     pub endpoint: Option<RawEndpoint>,
-    /// What a `transcription` endpoint is told beside the clip.
+    /// What a recogniser of speech is told beside the clip: a `transcription` endpoint, or a local Whisper.
     pub transcription: Option<RawTranscription>,
     /// How many requests go to an endpoint and how long they may take.
     pub flow: Option<RawFlow>,

@@ -9,7 +9,7 @@ use super::endpoint::{
 use super::hub::is_repo;
 use super::raw::{
     ARCHITECTURES, RawAudio, RawBenchmark, RawConfig, RawDtype, RawGeneration, RawJudge, RawModel, RawRun,
-    RawServer,
+    RawServer, RawTranscription,
 };
 use super::resolved::{
     AudioConfig, BenchmarkConfig, HubWeights, JudgeConfig, LocalConfig, ModelConfig, ModelKind, ReplayConfig,
@@ -138,6 +138,17 @@ fn local(raw: RawModel, architecture: String, folders: &Folders<'_>) -> LocalCon
         device: raw.device.unwrap_or_else(|| "auto".to_owned()),
         dtype: raw.dtype.unwrap_or(RawDtype::Auto).as_str().to_owned(),
         batch_size: raw.batch_size.map_or(8, size),
+        transcription: transcription(raw.transcription),
+    }
+}
+
+fn transcription(raw: Option<RawTranscription>) -> TranscriptionConfig {
+    let raw = raw.unwrap_or_default();
+    TranscriptionConfig {
+        language: raw.language,
+        prompt: raw.prompt,
+        text: raw.text.unwrap_or_default(),
+        fallback: raw.fallback.unwrap_or(false),
     }
 }
 
@@ -166,7 +177,6 @@ fn judge(raw: RawJudge, folders: &Folders<'_>) -> JudgeConfig {
 fn endpoint(raw: RawModel, audio: RawAudio, folders: &Folders<'_>) -> EndpointConfig {
     let public = || public_address(raw.kind).map(str::to_owned);
     let wire = raw.endpoint.unwrap_or_default();
-    let transcription = raw.transcription.unwrap_or_default();
     let flow = raw.flow.unwrap_or_default();
     let price = raw.price.unwrap_or_default();
     let rate = |number: Option<u64>| number.map(|number| u32::try_from(number).unwrap_or(u32::MAX));
@@ -196,11 +206,7 @@ fn endpoint(raw: RawModel, audio: RawAudio, folders: &Folders<'_>) -> EndpointCo
                 .ca_bundle
                 .map(|text| folders.path(&text, &["model".into(), "endpoint".into(), "ca_bundle".into()])),
         },
-        transcription: TranscriptionConfig {
-            language: transcription.language,
-            prompt: transcription.prompt,
-            text: transcription.text.unwrap_or_default(),
-        },
+        transcription: transcription(raw.transcription),
         flow: FlowConfig {
             concurrency: flow.concurrency.map_or(DEFAULT_CONCURRENCY, size),
             min_concurrency: flow.min_concurrency.map_or(1, size),

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::endpoint::{EndpointConfig, Transcode};
+use super::endpoint::{EndpointConfig, Transcode, TranscriptionConfig};
 use crate::benchmark::judging::{JudgeKind, JudgeMode, OnJudgeError, RatingRead};
 use crate::model::replay::{FieldMap, MatchBy, Preset};
 use crate::types::{Generation, Profile, Window};
@@ -166,9 +166,9 @@ pub struct ReplayConfig {
 /// The keys of `[model]` that belong to local models.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LocalConfig {
-    /// The architecture: `qwen2_audio`.
+    /// The architecture: `qwen2_audio`, `whisper`, `llama`, `qwen2`, `qwen3` or `gemma3`.
     pub architecture: String,
-    /// The folder of its files.
+    /// The folder of its files, or a GGUF file.
     pub weights: PathBuf,
     /// The model of the hub that `weights` names where it may be one. Whoever opens the model takes the folder if it
     /// is there; else this, and then `weights` becomes the folder in the hub's cache.
@@ -180,6 +180,13 @@ pub struct LocalConfig {
     pub dtype: String,
     /// Requests that go through the model together.
     pub batch_size: usize,
+    /// What a recogniser of speech is told.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub transcription: TranscriptionConfig,
+}
+
+fn is_default(config: &TranscriptionConfig) -> bool {
+    *config == TranscriptionConfig::default()
 }
 
 /// A model of the Hugging Face hub.

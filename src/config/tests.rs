@@ -120,6 +120,7 @@ fn defaults_are_filled_in() {
                 device: "auto".to_owned(),
                 dtype: "auto".to_owned(),
                 batch_size: 8,
+                transcription: super::endpoint::TranscriptionConfig::default(),
             }),
             endpoint: None,
             replay: None,
@@ -200,7 +201,7 @@ fn defaults_of_the_schema_are_those_that_are_used() {
         }
         walk(&schema(), &resolved, "", &mut seen);
     }
-    assert_eq!(seen.len(), 47, "{seen:#?}");
+    assert_eq!(seen.len(), 48, "{seen:#?}");
 }
 
 #[test]
@@ -341,7 +342,7 @@ fn the_reference_names_every_key() {
     let (twins, all): (Vec<_>, Vec<_>) = all.into_iter().partition(|(path, _)| twin(path));
     let of = |section: &str| all.iter().filter(|(path, _)| path.starts_with(section)).count();
     assert_eq!(twins.len(), of("model.") + of("generation.") + of("model.server."));
-    assert_eq!(all.len(), 91);
+    assert_eq!(all.len(), 96);
     for (path, schema) in &all {
         let heading = format!("\n### `{path}`\n");
         let at = page.find(&heading).unwrap_or_else(|| panic!("docs/config.md lacks the heading {heading}"));

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::audio::mel::{MelError, MelExtractor};
+use super::audio::windows::cut;
 use super::audio::{AudioError, DecodeSpec};
 use super::content::Content;
 use super::shelf::Shelf;
@@ -71,7 +72,7 @@ impl Ready {
     /// The file that goes to an endpoint.
     pub fn sent(&self) -> Option<SentFile> {
         match &self.audio.content {
-            AudioContent::Features(_) => None,
+            AudioContent::Features(_) | AudioContent::Windows(_) => None,
             AudioContent::File(file) => {
                 Some(SentFile { format: file.format.clone(), bytes: file.bytes.len() as u64 })
             }
@@ -82,6 +83,9 @@ impl Ready {
     fn weight(&self) -> usize {
         match &self.audio.content {
             AudioContent::Features(features) => features.data.len() * size_of::<f32>(),
+            AudioContent::Windows(windows) => {
+                windows.iter().map(|window| window.data.len() * size_of::<f32>()).sum()
+            }
             AudioContent::File(file) => file.bytes.len() / 3 * 7,
         }
     }
@@ -109,6 +113,7 @@ enum Audio {
     None,
     Unread,
     LogMel(MelExtractor),
+    LogMelWindows(MelExtractor),
     File { formats: Vec<String>, max_bytes: u64, transcode: Transcode },
 }
 
@@ -128,6 +133,7 @@ impl Preparer {
             AudioNeed::None => Audio::None,
             AudioNeed::Unread => Audio::Unread,
             AudioNeed::LogMel { bins } => Audio::LogMel(MelExtractor::new(*bins)?),
+            AudioNeed::LogMelWindows { bins } => Audio::LogMelWindows(MelExtractor::new(*bins)?),
             AudioNeed::File { formats, max_bytes } => {
                 Audio::File { formats: formats.clone(), max_bytes: *max_bytes, transcode }
             }
@@ -148,11 +154,13 @@ impl Preparer {
         matches!(self.audio, Audio::Unread)
     }
 
-    /// About how many bytes of memory a file of `bytes` bytes takes on its way to an endpoint. Nothing for local
-    /// models: features are all of one size, so a number of requests bounds them.
+    /// About how many bytes of memory a file of `bytes` bytes takes on its way to a model. Nothing for local models that
+    /// hear one window: features are all of one size, so a number of requests bounds them.
     pub fn estimate(&self, bytes: u64) -> u64 {
         match &self.audio {
             Audio::LogMel(_) | Audio::Unread => 0,
+            // A second of 16 kHz in 16 bits has 32 kB, and so have its features; FLAC is half as large.
+            Audio::LogMelWindows(_) => bytes.saturating_mul(2),
             // With its base64.
             Audio::File { .. } | Audio::None => bytes / 3 * 7,
         }
@@ -177,7 +185,8 @@ impl Preparer {
         let window = audio.window;
         let made = || match &self.audio {
             Audio::None | Audio::Unread => Err(MediaError::NotHeard),
-            Audio::LogMel(extractor) => bad(source, self.features(source, window, extractor)),
+            Audio::LogMel(extractor) => bad(source, self.features(source, window, extractor, false)),
+            Audio::LogMelWindows(extractor) => bad(source, self.features(source, window, extractor, true)),
             Audio::File { formats, max_bytes, transcode } => {
                 let want = Want { formats, max_bytes: *max_bytes, max_seconds: self.max_seconds, window };
                 bad(source, want.file(source, *transcode))
@@ -199,6 +208,7 @@ impl Preparer {
         source: &MediaSource,
         window: Window,
         extractor: &MelExtractor,
+        windows: bool,
     ) -> Result<Ready, String> {
         let file = source.facts().map_err(sentence)?;
         let spec = DecodeSpec { rate: RATE, window, max_seconds: self.max_seconds };
@@ -209,12 +219,19 @@ impl Preparer {
                 clip.samples.len()
             ));
         }
-        let features = extractor.compute(&clip.samples).map_err(|e| e.to_string())?;
-        Ok(Ready {
-            audio: PreparedAudio { digest: clip.digest, content: AudioContent::Features(Arc::new(features)) },
-            record: clip.record,
-            file,
-        })
+        let mut record = clip.record;
+        let content = if windows {
+            let parts = cut(&clip.samples);
+            if parts.len() > 1 {
+                record.steps.push(format!("windows:{}", parts.len()));
+            }
+            let features = parts.into_iter().map(|part| extractor.compute(part));
+            AudioContent::Windows(features.collect::<Result<_, _>>().map_err(|e| e.to_string())?)
+        } else {
+            let features = extractor.compute(&clip.samples).map_err(|e| e.to_string())?;
+            AudioContent::Features(Arc::new(features))
+        };
+        Ok(Ready { audio: PreparedAudio { digest: clip.digest, content }, record, file })
     }
 }
 
