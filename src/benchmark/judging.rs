@@ -81,6 +81,8 @@ pub enum OnJudgeError {
     Exclude,
     /// They count as wrong.
     Wrong,
+    /// They count as not attempted, where the protocol has that; as wrong elsewhere.
+    Na,
 }
 
 impl OnJudgeError {
@@ -90,6 +92,7 @@ impl OnJudgeError {
             Self::Fail => "fail",
             Self::Exclude => "exclude",
             Self::Wrong => "wrong",
+            Self::Na => "na",
         }
     }
 }
@@ -205,6 +208,9 @@ pub struct JudgeScores {
     pub unparsed: u64,
     /// Answers that were shortened to fit the judge's context.
     pub shortened: u64,
+    /// Replies that no rule could read, where the protocol has no score for such.
+    #[serde(default)]
+    pub unusable: u64,
 }
 
 impl JudgeScores {

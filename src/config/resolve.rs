@@ -5,8 +5,10 @@ use std::path::{Component, Path, PathBuf};
 
 use super::endpoint::{EndpointConfig, FlowConfig, PriceConfig, TranscriptionConfig, WireConfig};
 use super::hub::is_repo;
+use super::image::{DEFAULT_QUALITY, ImageConfig};
 use super::raw::{
-    ARCHITECTURES, RawAudio, RawBenchmark, RawConfig, RawDtype, RawGeneration, RawJudge, RawModel, RawRun,
+    ARCHITECTURES, RawAudio, RawBenchmark, RawConfig, RawDtype, RawGeneration, RawImage, RawJudge, RawModel,
+    RawRun,
 };
 use super::resolved::{
     AudioConfig, BenchmarkConfig, HubWeights, JudgeConfig, LocalConfig, ModelConfig, ModelKind, RunConfig,
@@ -78,6 +80,7 @@ pub(super) fn public_address(kind: ModelKind) -> Option<&'static str> {
 
 fn model(mut raw: RawModel, folders: &Folders<'_>) -> ModelConfig {
     let audio = raw.audio.take().unwrap_or_default();
+    let image = image(&raw.image.take().unwrap_or_default());
     let architecture = raw.architecture.clone().unwrap_or_default();
     let config = AudioConfig {
         max_seconds: audio.max_seconds.unwrap_or_else(|| longest(raw.kind, &architecture)),
@@ -99,7 +102,20 @@ fn model(mut raw: RawModel, folders: &Folders<'_>) -> ModelConfig {
         (None, Some(endpoint)) => endpoint.model.clone(),
         (None, None) => String::new(),
     });
-    ModelConfig { kind, name, audio: config, published_as, local, endpoint }
+    ModelConfig { kind, name, audio: config, image, published_as, local, endpoint }
+}
+
+fn image(raw: &RawImage) -> ImageConfig {
+    ImageConfig {
+        max_side: raw.max_side.and_then(|side| u32::try_from(side).ok()),
+        max_pixels: raw.max_pixels,
+        format: raw.format.unwrap_or_default(),
+        quality: raw.quality.and_then(|quality| u8::try_from(quality).ok()).unwrap_or(DEFAULT_QUALITY),
+        orient: raw.orient.unwrap_or(false),
+        alpha: raw.alpha.unwrap_or_default(),
+        first_frame: raw.first_frame.unwrap_or(false),
+        filter: raw.filter.unwrap_or_default(),
+    }
 }
 
 fn local(raw: RawModel, architecture: String, folders: &Folders<'_>) -> LocalConfig {
@@ -228,6 +244,9 @@ fn benchmark(index: usize, raw: RawBenchmark, folders: &Folders<'_>) -> Benchmar
         windows: raw.windows.unwrap_or_default(),
         fields: raw.fields.unwrap_or_default(),
         system: raw.system,
+        variant: raw.variant,
+        categories_file: raw.categories.map(|text| path(&text, "categories")),
+        categories: None,
     }
 }
 

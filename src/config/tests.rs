@@ -96,6 +96,7 @@ fn defaults_are_filled_in() {
             kind: ModelKind::Local,
             name: "tiny".to_owned(),
             audio: audio(30.0, Window::Whole),
+            image: ImageConfig::default(),
             published_as: None,
             local: Some(LocalConfig {
                 architecture: "qwen2_audio".to_owned(),
@@ -131,6 +132,9 @@ fn defaults_are_filled_in() {
             metrics: vec![],
             fields: std::collections::BTreeMap::new(),
             system: None,
+            variant: None,
+            categories_file: None,
+            categories: None,
         }],
     };
     assert_eq!(config(SMALL, &[]), expected);
@@ -182,7 +186,7 @@ fn defaults_of_the_schema_are_those_that_are_used() {
         }
         walk(&schema(), &resolved, "", &mut seen);
     }
-    assert_eq!(seen.len(), 42, "{seen:#?}");
+    assert_eq!(seen.len(), 48, "{seen:#?}");
 }
 
 #[test]
@@ -322,7 +326,7 @@ fn the_reference_names_every_key() {
         .partition(|(path, _)| path.starts_with("judge.model.") || path.starts_with("judge.generation."));
     let of = |section: &str| all.iter().filter(|(path, _)| path.starts_with(section)).count();
     assert_eq!(twins.len(), of("model.") + of("generation."));
-    assert_eq!(all.len(), 82);
+    assert_eq!(all.len(), 92);
     for (path, schema) in &all {
         let heading = format!("\n### `{path}`\n");
         let at = page.find(&heading).unwrap_or_else(|| panic!("docs/config.md lacks the heading {heading}"));

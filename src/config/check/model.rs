@@ -17,7 +17,7 @@ const ENDPOINTS: &[ModelKind] = &[OpenAi, Azure, Gemini, Anthropic, Transcriptio
 /// A key that some kinds have: its sections below `[model]`, its name, those kinds, and what they are called.
 type Belongs = (&'static [&'static str], &'static str, &'static [ModelKind], &'static str);
 
-const BELONGS: [Belongs; 24] = [
+const BELONGS: [Belongs; 25] = [
     (&[], "architecture", &[Local], "local models"),
     (&[], "weights", &[Local], "local models"),
     (&[], "device", &[Local], "local models"),
@@ -28,6 +28,7 @@ const BELONGS: [Belongs; 24] = [
     (&[], "base_urls", ENDPOINTS, "endpoints"),
     (&[], "api_key_env", ENDPOINTS, "endpoints"),
     (&[], "api_version", &[Azure, Gemini, Anthropic], "`azure`, `gemini` and `anthropic`"),
+    (&[], "image", &[OpenAi, Azure, Gemini, Anthropic], "chat models"),
     (&[], "endpoint", ENDPOINTS, "endpoints"),
     (&[], "transcription", &[Transcription], "`transcription`"),
     (&[], "flow", ENDPOINTS, "endpoints"),
