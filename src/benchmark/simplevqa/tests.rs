@@ -583,7 +583,7 @@ fn both_roundings_are_given_and_the_profile_chooses_the_headline() {
     let mut table = BenchmarkScores { profile: Profile::Recipe, ..scores };
     let shown =
         |scores: &BenchmarkScores| recipe.tables(scores, &Published::default(), None)[0].rows[0][3].clone();
-    assert_eq!(shown(&table), crate::report::table::Cell::Number(200.0 / 3.0, 1));
+    assert_eq!(shown(&table), crate::report::table::Cell::Number(2.0 / 3.0 * 100.0, 1));
     table.profile = Profile::Official;
     assert_eq!(shown(&table), crate::report::table::Cell::Number(66.67, 1));
 }

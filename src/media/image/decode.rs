@@ -17,6 +17,7 @@ pub(super) const MOST_PIXELS: u64 = 89_478_485;
 const MOST_BYTES: u64 = 1 << 30;
 
 /// An image whose header was read.
+#[expect(clippy::struct_excessive_bools, reason = "each is a thing that an image has or has not")]
 pub(super) struct Opened<'a> {
     /// By its content.
     pub(super) format: &'static str,

@@ -10,8 +10,25 @@ pub(super) fn is_animated(bytes: &[u8], format: &str) -> bool {
             .is_some_and(|n| u32::from_be_bytes(*n) > 1),
         // The animation bit of the extended header.
         "webp" => bytes.get(12..16) == Some(b"VP8X") && bytes.get(20).is_some_and(|flags| flags & 2 != 0),
+        "tiff" => tiff_pages(bytes).is_some_and(|more| more),
         _ => false,
     }
+}
+
+/// Whether a TIFF image has a second page: whether its first directory names a next one.
+fn tiff_pages(bytes: &[u8]) -> Option<bool> {
+    let little = bytes.starts_with(b"II");
+    let short = |at: usize| {
+        let found = *bytes.get(at..)?.first_chunk()?;
+        Some(usize::from(if little { u16::from_le_bytes(found) } else { u16::from_be_bytes(found) }))
+    };
+    let long = |at: usize| {
+        let found = *bytes.get(at..)?.first_chunk()?;
+        usize::try_from(if little { u32::from_le_bytes(found) } else { u32::from_be_bytes(found) }).ok()
+    };
+    let first = long(4)?;
+    let entries = short(first)?;
+    Some(long(first.checked_add(2 + 12 * entries)?)? != 0)
 }
 
 /// The content of the first chunk of a name before the pixels.

@@ -1,8 +1,10 @@
 //! Resizing as Pillow does it, to the last bit: what vision models were trained on.
 //!
-//! Two passes, horizontal first, with 8-bit values between them. Weights are computed in `f64` and applied as integers
+//! Two passes with 8-bit values between them, the horizontal one first but for images that become much shorter. Weights are computed in `f64` and applied as integers
 //! with 22 bits behind the point. The arithmetic is that of Pillow's `Resample.c`; the loops are our own, laid out so
 //! that the compiler finds vectors in them. This module must not know formats, files or configs.
+
+#![expect(clippy::inline_always, reason = "vector instructions reach only what is inlined")]
 
 use std::f64::consts::PI;
 
@@ -175,28 +177,57 @@ impl Pixels {
         if has_alpha {
             image.premultiply();
         }
-        let arch = pulp::Arch::new();
-        if width != image.width {
-            let weights = Weights::new(image.width, width, filter);
-            let rows = Weights::new(image.height, height, filter);
-            let used = if height == image.height { (0, height) } else { span(&rows, image.height) };
-            image.data = arch.dispatch(|| match image.channels {
-                1 => across::<1>(&image, &weights, used),
-                2 => across::<2>(&image, &weights, used),
-                3 => across::<3>(&image, &weights, used),
-                _ => across::<4>(&image, &weights, used),
-            });
-            image.width = width;
-        }
-        if height != image.height {
-            let weights = Weights::new(image.height, height, filter);
-            image.data = arch.dispatch(|| down(&image, &weights));
-            image.height = height;
+        if image.is_shorter_first(width, height) {
+            image.stretch_down(height, filter);
+            image.stretch_across(width, height, filter);
+        } else {
+            image.stretch_across(width, height, filter);
+            image.stretch_down(height, filter);
         }
         if has_alpha {
             image.unpremultiply();
         }
         image
+    }
+
+    /// Whether Pillow makes the image shorter before it changes its width: where it loses more than twice as many rows
+    /// as columns. Found by trying, with Pillow 13.0.0; the fixtures lie on both sides.
+    fn is_shorter_first(&self, width: usize, height: usize) -> bool {
+        let lost = |from: usize, to: usize| from as i64 - to as i64;
+        let (rows, columns) = (lost(self.height, height), lost(self.width, width));
+        rows > 0 && columns != 0 && rows > 2 * columns
+    }
+
+    /// Changes the width. `height` is what the image will have: rows that it does not need are left out.
+    fn stretch_across(&mut self, width: usize, height: usize, filter: Filter) {
+        if width == self.width {
+            return;
+        }
+        let weights = Weights::new(self.width, width, filter);
+        let used = if height == self.height {
+            (0, height)
+        } else {
+            span(&Weights::new(self.height, height, filter), self.height)
+        };
+        let image = &*self;
+        let data = pulp::Arch::new().dispatch(|| match image.channels {
+            1 => across::<1>(image, &weights, used),
+            2 => across::<2>(image, &weights, used),
+            3 => across::<3>(image, &weights, used),
+            _ => across::<4>(image, &weights, used),
+        });
+        (self.data, self.width) = (data, width);
+    }
+
+    /// Changes the height.
+    fn stretch_down(&mut self, height: usize, filter: Filter) {
+        if height == self.height {
+            return;
+        }
+        let weights = Weights::new(self.height, height, filter);
+        let image = &*self;
+        let data = pulp::Arch::new().dispatch(|| down(image, &weights));
+        (self.data, self.height) = (data, height);
     }
 
     fn premultiply(&mut self) {
