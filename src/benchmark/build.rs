@@ -6,6 +6,7 @@ use super::Benchmark;
 use super::ccfqa::{self, Ccfqa};
 use super::cp_bench::{self, CpBench};
 use super::manifest::{self, Manifest};
+use super::simplevqa::{self, SimpleVqa};
 use crate::config::BenchmarkConfig;
 use crate::prompt::{PromptError, PromptSet, places};
 use crate::report::published::{Published, PublishedError};
@@ -125,6 +126,7 @@ impl BuildError {
         match self {
             Self::Unknown { what: "condition", .. } => "conditions",
             Self::Unknown { what: "language", .. } => "languages",
+            Self::Unknown { what: "task" | "domain", .. } => "categories",
             Self::Unknown { what: "metric", .. } => "metrics",
             Self::Unknown { what: "field", .. } => "fields",
             Self::Unknown { what: "prompt text", .. }
@@ -167,7 +169,7 @@ fn braced(names: &[&'static str]) -> String {
 
 /// All benchmarks.
 pub fn catalogue() -> Vec<Entry> {
-    vec![ccfqa::entry(), cp_bench::entry(), manifest::entry()]
+    vec![ccfqa::entry(), cp_bench::entry(), simplevqa::entry(), manifest::entry()]
 }
 
 /// Our own wording of a benchmark's prompts; an empty set for one that needs none.
@@ -180,10 +182,9 @@ pub fn harness_wording(name: &str) -> Result<PromptSet, PromptError> {
 }
 
 /// Our own wording for benchmarks that cannot be run yet: their prompts can be read already.
-const UNBUILT: [(&str, &str); 3] = [
+const UNBUILT: [(&str, &str); 2] = [
     ("cfever", include_str!("../../prompts/cfever/harness.toml")),
     ("2m-belebele", include_str!("../../prompts/2m-belebele/harness.toml")),
-    ("simplevqa", include_str!("../../prompts/simplevqa/harness.toml")),
 ];
 
 /// All benchmarks with prompts of their own, whether they can be run or not.
@@ -199,6 +200,7 @@ pub fn known_texts(benchmark: &str) -> &'static [PromptText] {
     match benchmark {
         ccfqa::NAME => &ccfqa::TEXTS,
         cp_bench::NAME => &cp_bench::TEXTS,
+        simplevqa::NAME => &simplevqa::TEXTS,
         _ => &[],
     }
 }
@@ -222,9 +224,17 @@ pub fn build(
     prompts: PromptSet,
     window: Window,
 ) -> Result<Box<dyn Benchmark>, BuildError> {
+    if config.name != simplevqa::NAME {
+        let useless =
+            [("variant", config.variant.is_some()), ("categories", config.categories_file.is_some())];
+        if let Some(entry) = entry(&config.name) {
+            check_keys(entry.name, &useless)?;
+        }
+    }
     match config.name.as_str() {
         ccfqa::NAME => Ok(Box::new(Ccfqa::new(config, prompts, window)?)),
         cp_bench::NAME => Ok(Box::new(CpBench::new(config, prompts, window)?)),
+        simplevqa::NAME => Ok(Box::new(SimpleVqa::new(config, prompts)?)),
         manifest::NAME => Ok(Box::new(Manifest::new(config, &prompts, window)?)),
         other => Err(unknown_benchmark(other)),
     }
@@ -236,6 +246,7 @@ pub fn prompt_texts(benchmark: &str, conditions: &[String]) -> Result<Vec<Prompt
     match benchmark {
         ccfqa::NAME => ccfqa::prompt_texts(conditions),
         cp_bench::NAME => Ok(cp_bench::prompt_texts()),
+        simplevqa::NAME => simplevqa::prompt_texts(conditions),
         manifest::NAME => Ok(Vec::new()),
         other => Err(unknown_benchmark(other)),
     }
@@ -321,6 +332,9 @@ pub(super) mod tests {
             windows: WindowRule::Model,
             fields: BTreeMap::new(),
             system: None,
+            variant: None,
+            categories_file: None,
+            categories: None,
         }
     }
 
@@ -335,9 +349,12 @@ pub(super) mod tests {
     fn unknown_names_get_the_nearest_known_one() {
         for (expect, change) in [
             ("", (|_| {}) as fn(&mut BenchmarkConfig)),
-            ("unknown benchmark `ccqfa`: did you mean `ccfqa`? there are ccfqa, cp-bench, manifest", |c| {
-                c.name = "ccqfa".into();
-            }),
+            (
+                "unknown benchmark `ccqfa`: did you mean `ccfqa`? there are ccfqa, cp-bench, simplevqa, manifest",
+                |c| {
+                    c.name = "ccqfa".into();
+                },
+            ),
             ("unknown condition `xsqaa`: did you mean `xsqa`? there are qa, xqa, sqa, xsqa, asr", |c| {
                 c.conditions = vec!["sqa".into(), "xsqaa".into()];
             }),
@@ -426,7 +443,7 @@ pub(super) mod tests {
 
     #[test]
     fn prompts_of_all_benchmarks_can_be_read() {
-        assert_eq!(with_prompts(), ["ccfqa", "cp-bench", "cfever", "2m-belebele", "simplevqa"]);
+        assert_eq!(with_prompts(), ["ccfqa", "cp-bench", "simplevqa", "cfever", "2m-belebele"]);
         for name in with_prompts() {
             assert!(harness_wording(name).unwrap().names().next().is_some(), "{name}");
         }

@@ -12,11 +12,13 @@ pub mod judging;
 pub mod manifest;
 mod notes;
 pub mod scores;
+pub mod simplevqa;
 pub mod sources;
 mod watch;
 
 use crate::model::{ModelIdentity, replay};
 use crate::prompt::PromptInfo;
+use crate::report::figure::Figure;
 use crate::report::published::Published;
 use crate::report::table::Table;
 use crate::types::{Digest, Generation, Planned, Prompt, Response, Sample, Tags};
@@ -137,6 +139,11 @@ pub trait Benchmark: Send + Sync {
     /// The tables of the scores, with published figures of `compare_to` beside them where there are any.
     fn tables(&self, scores: &BenchmarkScores, published: &Published, compare_to: Option<&str>)
     -> Vec<Table>;
+
+    /// The diagrams of the scores.
+    fn figures(&self, _scores: &BenchmarkScores) -> Vec<Figure> {
+        Vec::new()
+    }
 }
 
 /// Takes planned requests with what came of them, and gives scores. Memory must not grow with the number of

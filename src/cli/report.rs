@@ -62,6 +62,12 @@ pub(super) fn warnings(folder: &Path, scores: &Scores) {
                 folder.display()
             );
         }
+        if let Some(judge) = section.judge.as_ref().filter(|judge| judge.required && judge.unusable > 0) {
+            eprintln!(
+                "incomplete: {}: {} of {} replies of the judge {} give no verdict, and the answers are in no score",
+                section.label, judge.unusable, judge.calls, judge.judge
+            );
+        }
         if section.unreadable_rows > 0 {
             eprintln!(
                 "incomplete: {}: {} rows of the data are unreadable; {} names them",
@@ -89,5 +95,5 @@ pub(super) fn code(scores: &Scores, allow_incomplete: bool) -> u8 {
 
 /// Whether answers that should be judged are not.
 fn unjudged(section: &crate::benchmark::BenchmarkScores) -> bool {
-    section.judge.as_ref().is_some_and(|judge| judge.required && judge.unheard() > 0)
+    section.judge.as_ref().is_some_and(|judge| judge.required && judge.unheard() + judge.unusable > 0)
 }

@@ -11,11 +11,14 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 mod endpoint;
+mod image;
+
+pub use image::RawImage;
 
 pub use endpoint::{RawEndpoint, RawFlow, RawPrice, RawServer, RawTranscription};
 
 use super::endpoint::{AudioForm, Transcode};
-use super::resolved::{LimitBy, ModelKind, WindowRule};
+use super::resolved::{LimitBy, ModelKind, Variant, WindowRule};
 use crate::benchmark::judging::{JudgeKind, JudgeMode, OnJudgeError, RatingRead};
 use crate::model::replay::{MatchBy, Preset};
 use crate::types::{Profile, Window};
@@ -158,6 +161,8 @@ pub struct RawModel {
     pub published_as: Option<String>,
     /// What the model gets of a clip.
     pub audio: Option<RawAudio>,
+    /// What an endpoint gets of an image.
+    pub image: Option<RawImage>,
     /// How an endpoint is spoken to: details of the wire form.
     pub endpoint: Option<RawEndpoint>,
     /// What a recogniser of speech is told beside the clip: a `transcription` endpoint, or a local Whisper.
@@ -264,7 +269,7 @@ pub struct RawJudge {
     /// The judge's name: its replies are kept under it, in `verdicts/NAME.jsonl`, and tables show it.
     #[schemars(length(min = 1), extend("default" = "judge"), example = &"gemma-3-27b")]
     pub name: Option<String>,
-    /// How often each answer is judged. The paper's number by default: 5 for `cp-bench`, 1 for `ccfqa`.
+    /// How often each answer is judged. The paper's number by default: 5 for `cp-bench`, 1 for `ccfqa` and `simplevqa`.
     #[schemars(range(min = 1, max = 1000), example = 5)]
     pub runs: Option<u64>,
     /// How it is asked: in a `chat`, or with a finished prompt string (`raw`), for endpoints with
@@ -275,7 +280,7 @@ pub struct RawJudge {
     #[schemars(extend("default" = "lenient"), example = &"lenient")]
     pub rating: Option<RatingRead>,
     /// What becomes of answers whose judging failed: `fail` (in no score, and the run is incomplete), `exclude` (in no
-    /// score) or `wrong`.
+    /// score), `wrong`, or `na` (not attempted, for `simplevqa`; wrong elsewhere).
     #[schemars(extend("default" = "fail"), example = &"fail")]
     pub on_error: Option<OnJudgeError>,
     /// The most tokens that prompt and reply take together: longer answers are shortened for the judge, and counted.
@@ -300,7 +305,7 @@ pub struct RawJudge {
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RawBenchmark {
-    /// The benchmark: `ccfqa`, `cp-bench`, or `manifest` for a JSONL file of your own.
+    /// The benchmark: `ccfqa`, `cp-bench`, `simplevqa`, or `manifest` for a JSONL file of your own.
     #[schemars(length(min = 1), example = &"ccfqa")]
     pub name: String,
     /// How the section is called in journals, tables and files. The benchmark's name by default; two sections
@@ -370,4 +375,13 @@ pub struct RawBenchmark {
     /// The system message of a `manifest` benchmark.
     #[schemars(example = &"You are a helpful assistant.")]
     pub system: Option<String>,
+    /// For `simplevqa`: how questions are asked. `named_entity` (the benchmark's default), `with_confidence` (the answer
+    /// as JSON with a confidence from 0 to 100: calibration is computed), or `bare` (the question alone).
+    #[schemars(example = &"with_confidence")]
+    pub variant: Option<Variant>,
+    /// For `simplevqa`: a TOML file with the paper's task and domain of the categories in the rows, `[task]` and
+    /// `[domain]`, and the ids of its composite questions, `cfq`. None of these is published; without them there are no
+    /// figures by task and domain.
+    #[schemars(length(min = 1), example = &"../data/simplevqa/categories.toml")]
+    pub categories: Option<String>,
 }

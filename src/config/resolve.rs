@@ -7,9 +7,10 @@ use super::endpoint::{
     EndpointConfig, FlowConfig, PriceConfig, ServerConfig, TranscriptionConfig, WireConfig,
 };
 use super::hub::is_repo;
+use super::image::{DEFAULT_QUALITY, ImageConfig};
 use super::raw::{
-    ARCHITECTURES, RawAudio, RawBenchmark, RawConfig, RawDtype, RawGeneration, RawJudge, RawModel, RawRun,
-    RawServer, RawTranscription,
+    ARCHITECTURES, RawAudio, RawBenchmark, RawConfig, RawDtype, RawGeneration, RawImage, RawJudge, RawModel,
+    RawRun, RawServer, RawTranscription,
 };
 use super::resolved::{
     AudioConfig, BenchmarkConfig, HubWeights, JudgeConfig, LocalConfig, ModelConfig, ModelKind, ReplayConfig,
@@ -85,6 +86,7 @@ pub(super) fn public_address(kind: ModelKind) -> Option<&'static str> {
 
 fn model(mut raw: RawModel, folders: &Folders<'_>) -> ModelConfig {
     let audio = raw.audio.take().unwrap_or_default();
+    let image = image(&raw.image.take().unwrap_or_default());
     let architecture = raw.architecture.clone().unwrap_or_default();
     let config = AudioConfig {
         max_seconds: audio.max_seconds.unwrap_or_else(|| longest(raw.kind, &architecture)),
@@ -111,7 +113,7 @@ fn model(mut raw: RawModel, folders: &Folders<'_>) -> ModelConfig {
         (None, Some(endpoint)) => endpoint.model.clone(),
         (None, None) => String::new(),
     });
-    ModelConfig { kind, name, audio: config, published_as, local, endpoint, replay }
+    ModelConfig { kind, name, audio: config, image, published_as, local, endpoint, replay }
 }
 
 fn replay(raw: RawModel, folders: &Folders<'_>) -> ReplayConfig {
@@ -122,6 +124,19 @@ fn replay(raw: RawModel, folders: &Folders<'_>) -> ReplayConfig {
         preset: raw.preset,
         fields: raw.fields.unwrap_or_default(),
         match_by: raw.match_by,
+    }
+}
+
+fn image(raw: &RawImage) -> ImageConfig {
+    ImageConfig {
+        max_side: raw.max_side.and_then(|side| u32::try_from(side).ok()),
+        max_pixels: raw.max_pixels,
+        format: raw.format.unwrap_or_default(),
+        quality: raw.quality.and_then(|quality| u8::try_from(quality).ok()).unwrap_or(DEFAULT_QUALITY),
+        orient: raw.orient.unwrap_or(false),
+        alpha: raw.alpha.unwrap_or_default(),
+        first_frame: raw.first_frame.unwrap_or(false),
+        filter: raw.filter.unwrap_or_default(),
     }
 }
 
@@ -279,6 +294,9 @@ fn benchmark(index: usize, raw: RawBenchmark, folders: &Folders<'_>) -> Benchmar
         windows: raw.windows.unwrap_or_default(),
         fields: raw.fields.unwrap_or_default(),
         system: raw.system,
+        variant: raw.variant,
+        categories_file: raw.categories.map(|text| path(&text, "categories")),
+        categories: None,
     }
 }
 

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::categories::Categories;
 use super::endpoint::{EndpointConfig, Transcode, TranscriptionConfig};
+use super::image::ImageConfig;
 use crate::benchmark::judging::{JudgeKind, JudgeMode, OnJudgeError, RatingRead};
 use crate::model::replay::{FieldMap, MatchBy, Preset};
 use crate::types::{Generation, Profile, Window};
@@ -82,6 +84,19 @@ pub enum WindowRule {
     FirstAndLast,
 }
 
+/// How a question about an image is asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Variant {
+    /// For a named entity.
+    #[default]
+    NamedEntity,
+    /// For a named entity and how sure the model is, as JSON.
+    WithConfidence,
+    /// The question alone.
+    Bare,
+}
+
 /// Kinds of models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -137,6 +152,9 @@ pub struct ModelConfig {
     pub name: String,
     /// `[model.audio]`
     pub audio: AudioConfig,
+    /// `[model.image]`
+    #[serde(default)]
+    pub image: ImageConfig,
     /// The paper's name of this model: its published figures stand beside ours.
     pub published_as: Option<String>,
     /// What only a local model has; there for `kind = "local"` and for no other.
@@ -302,4 +320,13 @@ pub struct BenchmarkConfig {
     pub windows: WindowRule,
     /// The system message of a `manifest` benchmark.
     pub system: Option<String>,
+    /// How questions are asked; the benchmark's own way where it is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variant: Option<Variant>,
+    /// The file of categories.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub categories_file: Option<PathBuf>,
+    /// What it says, once it was read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub categories: Option<Categories>,
 }

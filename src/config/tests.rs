@@ -107,6 +107,7 @@ fn defaults_are_filled_in() {
             kind: ModelKind::Local,
             name: "tiny".to_owned(),
             audio: audio(30.0, Window::Whole),
+            image: ImageConfig::default(),
             published_as: None,
             local: Some(LocalConfig {
                 architecture: "qwen2_audio".to_owned(),
@@ -144,6 +145,9 @@ fn defaults_are_filled_in() {
             metrics: vec![],
             fields: std::collections::BTreeMap::new(),
             system: None,
+            variant: None,
+            categories_file: None,
+            categories: None,
         }],
     };
     assert_eq!(config(SMALL, &[]), expected);
@@ -201,7 +205,7 @@ fn defaults_of_the_schema_are_those_that_are_used() {
         }
         walk(&schema(), &resolved, "", &mut seen);
     }
-    assert_eq!(seen.len(), 48, "{seen:#?}");
+    assert_eq!(seen.len(), 54, "{seen:#?}");
 }
 
 #[test]
@@ -342,7 +346,7 @@ fn the_reference_names_every_key() {
     let (twins, all): (Vec<_>, Vec<_>) = all.into_iter().partition(|(path, _)| twin(path));
     let of = |section: &str| all.iter().filter(|(path, _)| path.starts_with(section)).count();
     assert_eq!(twins.len(), of("model.") + of("generation.") + of("model.server."));
-    assert_eq!(all.len(), 96);
+    assert_eq!(all.len(), 106);
     for (path, schema) in &all {
         let heading = format!("\n### `{path}`\n");
         let at = page.find(&heading).unwrap_or_else(|| panic!("docs/config.md lacks the heading {heading}"));

@@ -7,13 +7,14 @@ use super::audio::mel::{MelError, MelExtractor};
 use super::audio::windows::cut;
 use super::audio::{AudioError, DecodeSpec};
 use super::content::Content;
+use super::image::ImageTransform;
 use super::shelf::Shelf;
 use super::source::{FileFacts, MediaContent, MediaSource};
-use super::{image, sentence, wav};
+use super::{sentence, wav};
 use crate::model::{AudioNeed, MediaLimits};
 use crate::types::{
-    AudioContent, AudioFile, AudioRecord, AudioRef, AudioSource, Digest, ImageFile, PreparedAudio,
-    PreparedImage, SentFile, Window,
+    AudioContent, AudioFile, AudioRecord, AudioRef, AudioSource, Digest, ImageFile, ImageRecord,
+    PreparedAudio, PreparedImage, SentFile, Window,
 };
 
 /// The rate of log-mel features, in Hz.
@@ -96,6 +97,8 @@ impl Ready {
 pub struct ReadyImage {
     /// What the model gets.
     pub image: PreparedImage,
+    /// What was done; absent where nothing was and its header does not say what it is.
+    pub record: Option<ImageRecord>,
     /// The file that it came from.
     pub file: FileFacts,
 }
@@ -122,6 +125,7 @@ pub struct Preparer {
     audio: Audio,
     max_seconds: f64,
     images: bool,
+    transform: ImageTransform,
     clips: Shelf<Made<Ready>>,
     pictures: Shelf<Made<ReadyImage>>,
 }
@@ -142,11 +146,19 @@ impl Preparer {
             audio,
             max_seconds: limits.max_seconds,
             images: limits.images,
+            transform: ImageTransform::default(),
             clips: Shelf::new(|made| made.as_ref().map_or(0, |ready| ready.weight())),
             pictures: Shelf::new(|made| {
                 made.as_ref().map_or(0, |ready| ready.image.file.bytes.len() / 3 * 7)
             }),
         })
+    }
+
+    /// The same, with what may be done to images.
+    #[must_use]
+    pub fn with_images(mut self, transform: ImageTransform) -> Self {
+        self.transform = transform;
+        self
     }
 
     /// Whether media are neither read nor looked at.
@@ -200,7 +212,8 @@ impl Preparer {
         if !self.images {
             return Err(MediaError::NotSeen);
         }
-        self.pictures.slot(source, Window::Whole).get_or_init(|| bad(source, read_image(source))).clone()
+        let made = || bad(source, read_image(source, &self.transform));
+        self.pictures.slot(source, Window::Whole).get_or_init(made).clone()
     }
 
     fn features(
@@ -239,7 +252,7 @@ fn bad<T>(source: &MediaSource, made: Result<T, String>) -> Made<T> {
     made.map(Arc::new).map_err(|reason| MediaError::File { source_name: source.to_string(), reason })
 }
 
-fn read_image(source: &MediaSource) -> Result<ReadyImage, String> {
+fn read_image(source: &MediaSource, transform: &ImageTransform) -> Result<ReadyImage, String> {
     let file = source.facts().map_err(sentence)?;
     let too_large = |bytes: u64| {
         (bytes > MOST_IMAGE_BYTES)
@@ -255,10 +268,10 @@ fn read_image(source: &MediaSource) -> Result<ReadyImage, String> {
     if let Some(sentence) = too_large(bytes.len() as u64) {
         return Err(sentence);
     }
-    let format = image::format(&bytes)?;
-    let digest = Digest::of(&bytes);
-    let image = PreparedImage { digest, file: Arc::new(ImageFile::new(bytes, format)) };
-    Ok(ReadyImage { image, file })
+    let made = transform.carry_out(&bytes).map_err(|error| error.to_string())?;
+    let digest = Digest::of(&made.bytes);
+    let image = PreparedImage { digest, file: Arc::new(ImageFile::new(made.bytes, made.format)) };
+    Ok(ReadyImage { image, record: made.record, file })
 }
 
 /// A limit from which on every clip is short enough: Gemini's, the longest that a server states.

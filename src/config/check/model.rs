@@ -19,7 +19,7 @@ type Belongs = (&'static [&'static str], &'static str, &'static [ModelKind], &'s
 
 const REPLAY: &[ModelKind] = &[Replay];
 
-const BELONGS: [Belongs; 32] = [
+const BELONGS: [Belongs; 33] = [
     (&[], "architecture", &[Local], "local models"),
     (&[], "weights", &[Local], "local models"),
     (&[], "device", &[Local], "local models"),
@@ -30,6 +30,7 @@ const BELONGS: [Belongs; 32] = [
     (&[], "base_urls", ENDPOINTS, "endpoints"),
     (&[], "api_key_env", ENDPOINTS, "endpoints"),
     (&[], "api_version", &[Azure, Gemini, Anthropic], "`azure`, `gemini` and `anthropic`"),
+    (&[], "image", &[OpenAi, Azure, Gemini, Anthropic], "chat models"),
     (&[], "endpoint", ENDPOINTS, "endpoints"),
     (&[], "transcription", &[Transcription, Local], "`transcription` and local Whisper"),
     (&["transcription"], "prompt", &[Transcription], "`transcription`"),
