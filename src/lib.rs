@@ -21,3 +21,4 @@ pub mod report;
 pub mod run;
 pub mod survey;
 pub mod types;
+pub mod wiki;
