@@ -40,7 +40,7 @@ fn check(rooms: &[&str], banned: &[&str]) {
     }
 }
 
-const ALL: [&str; 15] = [
+const ALL: [&str; 16] = [
     "benchmark",
     "cli",
     "config",
@@ -56,6 +56,7 @@ const ALL: [&str; 15] = [
     "run",
     "survey",
     "types.rs",
+    "wiki",
 ];
 
 #[test]
@@ -108,6 +109,7 @@ fn the_engine_knows_no_protocol_and_benchmarks_are_named_in_their_room_only() {
 #[test]
 fn data_are_prepared_and_described_without_runs_and_models() {
     check(&["prepare", "survey"], &["crate::run", "crate::model", "crate::cli", "tokio"]);
+    check(&["wiki"], &["crate::", "tokio"]);
 }
 
 #[test]

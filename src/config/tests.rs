@@ -116,6 +116,8 @@ fn defaults_are_filled_in() {
         judge: None,
         benchmarks: vec![BenchmarkConfig {
             windows: WindowRule::Model,
+            max_candidates: None,
+            shots: 0,
             label: "ccfqa".to_owned(),
             name: "ccfqa".to_owned(),
             data: PathBuf::from("settings/data/test.jsonl"),
@@ -182,7 +184,7 @@ fn defaults_of_the_schema_are_those_that_are_used() {
         }
         walk(&schema(), &resolved, "", &mut seen);
     }
-    assert_eq!(seen.len(), 42, "{seen:#?}");
+    assert_eq!(seen.len(), 43, "{seen:#?}");
 }
 
 #[test]
@@ -322,7 +324,7 @@ fn the_reference_names_every_key() {
         .partition(|(path, _)| path.starts_with("judge.model.") || path.starts_with("judge.generation."));
     let of = |section: &str| all.iter().filter(|(path, _)| path.starts_with(section)).count();
     assert_eq!(twins.len(), of("model.") + of("generation."));
-    assert_eq!(all.len(), 82);
+    assert_eq!(all.len(), 84);
     for (path, schema) in &all {
         let heading = format!("\n### `{path}`\n");
         let at = page.find(&heading).unwrap_or_else(|| panic!("docs/config.md lacks the heading {heading}"));
