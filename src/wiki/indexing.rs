@@ -141,8 +141,8 @@ fn one_run(
     to: u32,
     on: &(dyn Fn(u64) + Sync),
 ) -> Result<(Vec<u8>, Vec<u32>), WikiError> {
-    // Term, page and count in one number: sorting sorts by term, then by page, and numbers sort faster than tuples.
-    let mut all: Vec<u128> = Vec::new();
+    // Term, page, count: sorting sorts by term, then by page.
+    let mut all: Vec<(Term, u32, u32)> = Vec::new();
     let mut lengths = Vec::with_capacity((to - from) as usize);
     let mut page_terms = Vec::new();
     let mut bytes = 0;
@@ -153,9 +153,7 @@ fn one_run(
         lengths.push(page_terms.len() as u32);
         page_terms.sort_unstable();
         for same in page_terms.chunk_by(|a, b| a == b) {
-            let packed =
-                |term: &Term| u128::from(*term) << 64 | u128::from(number) << 32 | same.len() as u128;
-            all.extend(same.first().map(packed));
+            all.extend(same.first().map(|term| (*term, number, same.len() as u32)));
         }
         if number % 512 == 511 {
             on(std::mem::take(&mut bytes));
@@ -165,18 +163,17 @@ fn one_run(
     all.sort_unstable();
     let mut out = Vec::with_capacity(all.len() * 4);
     let (mut postings, mut before_term) = (Vec::new(), 0);
-    for same in all.chunk_by(|a, b| a >> 64 == b >> 64) {
-        let Some(term) = same.first().map(|first| (first >> 64) as Term) else { continue };
+    for same in all.chunk_by(|a, b| a.0 == b.0) {
+        let Some((term, ..)) = same.first() else { continue };
         postings.clear();
         let mut before = from;
-        for packed in same {
-            let (page, count) = ((packed >> 32) as u32, *packed as u32);
+        for (_, page, count) in same {
             put_varint(&mut postings, u64::from(page - before));
-            put_varint(&mut postings, u64::from(count));
-            before = page;
+            put_varint(&mut postings, u64::from(*count));
+            before = *page;
         }
         put_varint(&mut out, term - before_term);
-        before_term = term;
+        before_term = *term;
         put_varint(&mut out, same.len() as u64);
         put_varint(&mut out, u64::from(before));
         put_varint(&mut out, postings.len() as u64);

@@ -160,7 +160,7 @@ fn numbers_of_a_reply_are_sentences_of_its_prompt() {
     assert_eq!(names, expect);
     let main = tables[0].markdown();
     let row = main.lines().find(|line| line.contains("claim_only")).unwrap();
-    assert!(row.contains("| 100.00 ") && row.contains(" NA "), "{main}");
+    assert!(row.contains(" 100.00 |") && row.contains("| NA "), "{main}");
     assert!(main.contains("dev split"), "{main}");
     assert!(main.contains("evidence: no number of a sentence 1"), "{main}");
     let board = tables[4].markdown();
