@@ -320,8 +320,8 @@ pub struct RawBenchmark {
     /// For `cfever`: the most sentences that a model is shown with a claim. 20 by default.
     #[schemars(range(min = 1, max = 1000), example = 20)]
     pub max_candidates: Option<u64>,
-    /// For `cfever`: how many worked examples of the train split stand before each claim. `harness prepare cfever
-    /// --shots N` must have drawn as many.
+    /// For `cfever`: how many worked examples of the train split stand before each claim. `harness prepare cfever --shots
+    /// N` must have drawn as many.
     #[schemars(range(min = 0, max = 32), extend("default" = 0), example = 3)]
     pub shots: Option<u64>,
     /// The names that the rows of a `manifest` benchmark give their fields, where they differ from the
