@@ -2,11 +2,12 @@
 
 use thiserror::Error;
 
-use super::Benchmark;
 use super::ccfqa::{self, Ccfqa};
+use super::cfever::{self, Cfever};
 use super::cp_bench::{self, CpBench};
 use super::manifest::{self, Manifest};
 use super::simplevqa::{self, SimpleVqa};
+use super::{Benchmark, SubmissionScorer};
 use crate::config::BenchmarkConfig;
 use crate::prompt::{PromptError, PromptSet, places};
 use crate::report::published::{Published, PublishedError};
@@ -97,6 +98,9 @@ pub enum BuildError {
     /// A judge that the benchmark cannot be judged by.
     #[error("{0}")]
     Judge(String),
+    /// A benchmark whose authors score no files of predictions.
+    #[error("`{0}` has no form of files of predictions: those of `cfever` can be scored")]
+    NoSubmissions(String),
     /// A prompt text that is needed and not there.
     #[error("the prompt texts hold no `{0}`, which the conditions asked for need: add it to the prompt file")]
     MissingText(&'static str),
@@ -133,7 +137,7 @@ impl BuildError {
             | Self::MissingText(_)
             | Self::UnknownPlace { .. }
             | Self::MissingPlace { .. } => "prompt",
-            Self::Unknown { .. } | Self::Judge(_) => "name",
+            Self::Unknown { .. } | Self::Judge(_) | Self::NoSubmissions(_) => "name",
             Self::Useless { key, .. } => key,
         }
     }
@@ -169,7 +173,7 @@ fn braced(names: &[&'static str]) -> String {
 
 /// All benchmarks.
 pub fn catalogue() -> Vec<Entry> {
-    vec![ccfqa::entry(), cp_bench::entry(), simplevqa::entry(), manifest::entry()]
+    vec![ccfqa::entry(), cp_bench::entry(), cfever::entry(), simplevqa::entry(), manifest::entry()]
 }
 
 /// Our own wording of a benchmark's prompts; an empty set for one that needs none.
@@ -182,10 +186,7 @@ pub fn harness_wording(name: &str) -> Result<PromptSet, PromptError> {
 }
 
 /// Our own wording for benchmarks that cannot be run yet: their prompts can be read already.
-const UNBUILT: [(&str, &str); 2] = [
-    ("cfever", include_str!("../../prompts/cfever/harness.toml")),
-    ("2m-belebele", include_str!("../../prompts/2m-belebele/harness.toml")),
-];
+const UNBUILT: [(&str, &str); 1] = [("2m-belebele", include_str!("../../prompts/2m-belebele/harness.toml"))];
 
 /// All benchmarks with prompts of their own, whether they can be run or not.
 pub fn with_prompts() -> Vec<&'static str> {
@@ -200,6 +201,7 @@ pub fn known_texts(benchmark: &str) -> &'static [PromptText] {
     match benchmark {
         ccfqa::NAME => &ccfqa::TEXTS,
         cp_bench::NAME => &cp_bench::TEXTS,
+        cfever::NAME => &cfever::TEXTS,
         simplevqa::NAME => &simplevqa::TEXTS,
         _ => &[],
     }
@@ -234,6 +236,7 @@ pub fn build(
     match config.name.as_str() {
         ccfqa::NAME => Ok(Box::new(Ccfqa::new(config, prompts, window)?)),
         cp_bench::NAME => Ok(Box::new(CpBench::new(config, prompts, window)?)),
+        cfever::NAME => Ok(Box::new(Cfever::new(config, prompts)?)),
         simplevqa::NAME => Ok(Box::new(SimpleVqa::new(config, prompts)?)),
         manifest::NAME => Ok(Box::new(Manifest::new(config, &prompts, window)?)),
         other => Err(unknown_benchmark(other)),
@@ -246,8 +249,18 @@ pub fn prompt_texts(benchmark: &str, conditions: &[String]) -> Result<Vec<Prompt
     match benchmark {
         ccfqa::NAME => ccfqa::prompt_texts(conditions),
         cp_bench::NAME => Ok(cp_bench::prompt_texts()),
+        cfever::NAME => cfever::prompt_texts(conditions),
         simplevqa::NAME => simplevqa::prompt_texts(conditions),
         manifest::NAME => Ok(Vec::new()),
+        other => Err(unknown_benchmark(other)),
+    }
+}
+
+/// A scorer of files of predictions in the form of a benchmark's authors.
+pub fn submission_scorer(benchmark: &str) -> Result<Box<dyn SubmissionScorer>, BuildError> {
+    match benchmark {
+        cfever::NAME => Ok(cfever::submission_scorer()),
+        known if entry(known).is_some() => Err(BuildError::NoSubmissions(known.to_owned())),
         other => Err(unknown_benchmark(other)),
     }
 }
@@ -330,6 +343,8 @@ pub(super) mod tests {
             allow_other_data: false,
             metrics: Vec::new(),
             windows: WindowRule::Model,
+            max_candidates: None,
+            shots: 0,
             fields: BTreeMap::new(),
             system: None,
             variant: None,
@@ -350,7 +365,7 @@ pub(super) mod tests {
         for (expect, change) in [
             ("", (|_| {}) as fn(&mut BenchmarkConfig)),
             (
-                "unknown benchmark `ccqfa`: did you mean `ccfqa`? there are ccfqa, cp-bench, simplevqa, manifest",
+                "unknown benchmark `ccfqa`: did you mean `ccfqa`? there are ccfqa, cp-bench, cfever, simplevqa, manifest",
                 |c| {
                     c.name = "ccqfa".into();
                 },

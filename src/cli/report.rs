@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::exit::{self, Failure};
+use super::predictions::{self, Predictions};
 use super::{FolderArgs, ScoreArgs, print};
 use crate::model::replay;
 use crate::report::scores_file::Scores;
@@ -11,11 +12,14 @@ use crate::run::score;
 
 /// `harness score RUN`
 pub(super) fn score(args: &ScoreArgs) -> Result<u8, Failure> {
-    let folder = find_run(&args.folder.run, &args.folder.results)?;
+    if let (Some(file), Some(benchmark)) = (&args.predictions, &args.benchmark) {
+        return predictions::score(&Predictions { benchmark, file, gold: args.data.as_deref() });
+    }
+    let folder = find_run(args.run.as_deref().unwrap_or_default(), &args.results)?;
     let scores = score::score(&folder, args.judge.as_deref())?;
     tables(&folder, &scores)?;
     warnings(&folder, &scores);
-    Ok(code(&scores, args.folder.allow_incomplete))
+    Ok(code(&scores, args.allow_incomplete))
 }
 
 /// `harness report RUN`

@@ -305,7 +305,7 @@ pub struct RawJudge {
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RawBenchmark {
-    /// The benchmark: `ccfqa`, `cp-bench`, `simplevqa`, or `manifest` for a JSONL file of your own.
+    /// The benchmark: `ccfqa`, `cfever`, `cp-bench`, `simplevqa`, or `manifest` for a JSONL file of your own.
     #[schemars(length(min = 1), example = &"ccfqa")]
     pub name: String,
     /// How the section is called in journals, tables and files. The benchmark's name by default; two sections
@@ -365,6 +365,13 @@ pub struct RawBenchmark {
     /// the first and the last `max_seconds`, of which the better score counts.
     #[schemars(extend("default" = "model"), example = &"first_and_last")]
     pub windows: Option<WindowRule>,
+    /// For `cfever`: the most sentences that a model is shown with a claim. 20 by default.
+    #[schemars(range(min = 1, max = 1000), example = 20)]
+    pub max_candidates: Option<u64>,
+    /// For `cfever`: how many worked examples of the train split stand before each claim. `harness prepare cfever --shots
+    /// N` must have drawn as many.
+    #[schemars(range(min = 0, max = 32), extend("default" = 0), example = 3)]
+    pub shots: Option<u64>,
     /// The names that the rows of a `manifest` benchmark give their fields, where they differ from the
     /// default: `{ audio = "path" }` reads the clip's name from `path`.
     #[schemars(

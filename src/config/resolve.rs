@@ -292,6 +292,8 @@ fn benchmark(index: usize, raw: RawBenchmark, folders: &Folders<'_>) -> Benchmar
         strip_output: raw.strip_output.unwrap_or(true),
         metrics: raw.metrics.unwrap_or_default(),
         windows: raw.windows.unwrap_or_default(),
+        max_candidates: raw.max_candidates,
+        shots: raw.shots.unwrap_or(0),
         fields: raw.fields.unwrap_or_default(),
         system: raw.system,
         variant: raw.variant,

@@ -318,6 +318,12 @@ pub struct BenchmarkConfig {
     /// Which parts of long clips are asked about.
     #[serde(default)]
     pub windows: WindowRule,
+    /// The most sentences that a model is shown with a claim.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_candidates: Option<u64>,
+    /// Worked examples that stand before each question.
+    #[serde(default)]
+    pub shots: u64,
     /// The system message of a `manifest` benchmark.
     pub system: Option<String>,
     /// How questions are asked; the benchmark's own way where it is absent.

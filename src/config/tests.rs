@@ -130,6 +130,8 @@ fn defaults_are_filled_in() {
         judge: None,
         benchmarks: vec![BenchmarkConfig {
             windows: WindowRule::Model,
+            max_candidates: None,
+            shots: 0,
             label: "ccfqa".to_owned(),
             name: "ccfqa".to_owned(),
             data: PathBuf::from("settings/data/test.jsonl"),
@@ -205,7 +207,7 @@ fn defaults_of_the_schema_are_those_that_are_used() {
         }
         walk(&schema(), &resolved, "", &mut seen);
     }
-    assert_eq!(seen.len(), 54, "{seen:#?}");
+    assert_eq!(seen.len(), 55, "{seen:#?}");
 }
 
 #[test]
@@ -346,7 +348,7 @@ fn the_reference_names_every_key() {
     let (twins, all): (Vec<_>, Vec<_>) = all.into_iter().partition(|(path, _)| twin(path));
     let of = |section: &str| all.iter().filter(|(path, _)| path.starts_with(section)).count();
     assert_eq!(twins.len(), of("model.") + of("generation.") + of("model.server."));
-    assert_eq!(all.len(), 106);
+    assert_eq!(all.len(), 108);
     for (path, schema) in &all {
         let heading = format!("\n### `{path}`\n");
         let at = page.find(&heading).unwrap_or_else(|| panic!("docs/config.md lacks the heading {heading}"));

@@ -7,6 +7,7 @@ pub mod attempts;
 pub mod consistency;
 pub mod edit;
 pub mod f1;
+pub mod fever;
 pub mod text;
 pub mod verdict;
 

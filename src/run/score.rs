@@ -298,7 +298,8 @@ pub fn price_of_model(model: &ModelConfig) -> Option<Price> {
 type SectionOf<'a> = (&'a BenchmarkConfig, &'a ManifestBenchmark, Box<dyn Benchmark>);
 
 /// The sections of a run, with the judge's prompt texts where there is one.
-fn sections<'a>(
+/// The sections of a manifest, set up. With a judge's file with the texts that the judge was asked with.
+pub(super) fn sections<'a>(
     folder: &Path,
     manifest: &'a Manifest,
     judge: Option<&JudgeFile>,
