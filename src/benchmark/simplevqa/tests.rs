@@ -374,7 +374,7 @@ fn other_data_are_found_out_and_the_image_comes_first() {
     let benchmark = built(|_| {});
     let differs = |ids: &[i64]| {
         let mut check = benchmark.data_check().unwrap();
-        ids.iter().for_each(|id| check.add(&row(*id)));
+        ids.iter().for_each(|id| check.add(&row(*id), &crate::benchmark::data_check::NoMedia));
         check.finish().join("; ")
     };
     let all: Vec<i64> = (0..2025).collect();
@@ -384,7 +384,7 @@ fn other_data_are_found_out_and_the_image_comes_first() {
     for id in 0..2025 {
         let mut row = row(id);
         row["language"] = if id < 1000 { "CN" } else { "EN" }.into();
-        check.add(&row);
+        check.add(&row, &crate::benchmark::data_check::NoMedia);
     }
     assert!(check.finish().join("; ").contains("rows by language: CN 1000 instead of 1012"));
     let mut wrong = row(0);
