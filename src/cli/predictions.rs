@@ -110,6 +110,9 @@ fn section(name: &str, gold: &Path) -> BenchmarkConfig {
         windows: WindowRule::Model,
         max_candidates: None,
         shots: 0,
+        variant: None,
+        categories_file: None,
+        categories: None,
         system: None,
     }
 }

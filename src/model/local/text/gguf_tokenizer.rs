@@ -159,7 +159,9 @@ impl Parts {
         };
         let mut tokenizer = Tokenizer::new(model);
         if rule == "qwen2" {
-            tokenizer.with_normalizer(Some(NormalizerWrapper::NFC(NFC)));
+            tokenizer
+                .with_normalizer(Some(NormalizerWrapper::NFC(NFC)))
+                .map_err(|error| error.to_string())?;
         }
         tokenizer.with_pre_tokenizer(Some(PreTokenizerWrapper::Sequence(Sequence::new(first))));
         tokenizer.with_decoder(Some(DecoderWrapper::ByteLevel(ByteLevel::new(false, true, true))));
@@ -213,9 +215,8 @@ impl Parts {
             normalizers.push(NormalizerWrapper::Prepend(Prepend::new("▁".to_owned())));
         }
         normalizers.push(NormalizerWrapper::Replace(spaces));
-        tokenizer.with_normalizer(Some(NormalizerWrapper::Sequence(tokenizers::normalizers::Sequence::new(
-            normalizers,
-        ))));
+        let normalizers = NormalizerWrapper::Sequence(tokenizers::normalizers::Sequence::new(normalizers));
+        tokenizer.with_normalizer(Some(normalizers)).map_err(|error| error.to_string())?;
         let blanks = tokenizers::normalizers::Replace::new("▁", " ").map_err(|error| error.to_string())?;
         let mut decoders = vec![
             DecoderWrapper::Replace(blanks),
