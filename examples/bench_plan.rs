@@ -112,6 +112,7 @@ fn answer(folder: &Path, rows: u64) {
             bytes: facts.bytes,
             modified: facts.modified,
             audio: None,
+            image: None,
             sent: None,
         };
         let response = Response {

@@ -23,3 +23,4 @@ pub mod run;
 pub mod server;
 pub mod survey;
 pub mod types;
+pub mod wiki;

@@ -60,6 +60,7 @@ const ALL: [&str; 16] = [
     "server",
     "survey",
     "types.rs",
+    "wiki",
 ];
 
 #[test]
@@ -128,6 +129,7 @@ fn servers_are_started_without_knowing_what_they_serve() {
 #[test]
 fn data_are_prepared_and_described_without_runs_and_models() {
     check(&["prepare", "survey"], &["crate::run", "crate::model", "crate::cli", "tokio"]);
+    check(&["wiki"], &["crate::", "tokio"]);
 }
 
 #[test]

@@ -2,10 +2,12 @@
 
 use thiserror::Error;
 
-use super::Benchmark;
 use super::ccfqa::{self, Ccfqa};
+use super::cfever::{self, Cfever};
 use super::cp_bench::{self, CpBench};
 use super::manifest::{self, Manifest};
+use super::simplevqa::{self, SimpleVqa};
+use super::{Benchmark, SubmissionScorer};
 use crate::config::BenchmarkConfig;
 use crate::prompt::{PromptError, PromptSet, places};
 use crate::report::published::{Published, PublishedError};
@@ -96,6 +98,9 @@ pub enum BuildError {
     /// A judge that the benchmark cannot be judged by.
     #[error("{0}")]
     Judge(String),
+    /// A benchmark whose authors score no files of predictions.
+    #[error("`{0}` has no form of files of predictions: those of `cfever` can be scored")]
+    NoSubmissions(String),
     /// A prompt text that is needed and not there.
     #[error("the prompt texts hold no `{0}`, which the conditions asked for need: add it to the prompt file")]
     MissingText(&'static str),
@@ -125,13 +130,14 @@ impl BuildError {
         match self {
             Self::Unknown { what: "condition", .. } => "conditions",
             Self::Unknown { what: "language", .. } => "languages",
+            Self::Unknown { what: "task" | "domain", .. } => "categories",
             Self::Unknown { what: "metric", .. } => "metrics",
             Self::Unknown { what: "field", .. } => "fields",
             Self::Unknown { what: "prompt text", .. }
             | Self::MissingText(_)
             | Self::UnknownPlace { .. }
             | Self::MissingPlace { .. } => "prompt",
-            Self::Unknown { .. } | Self::Judge(_) => "name",
+            Self::Unknown { .. } | Self::Judge(_) | Self::NoSubmissions(_) => "name",
             Self::Useless { key, .. } => key,
         }
     }
@@ -167,7 +173,7 @@ fn braced(names: &[&'static str]) -> String {
 
 /// All benchmarks.
 pub fn catalogue() -> Vec<Entry> {
-    vec![ccfqa::entry(), cp_bench::entry(), manifest::entry()]
+    vec![ccfqa::entry(), cp_bench::entry(), cfever::entry(), simplevqa::entry(), manifest::entry()]
 }
 
 /// Our own wording of a benchmark's prompts; an empty set for one that needs none.
@@ -180,11 +186,7 @@ pub fn harness_wording(name: &str) -> Result<PromptSet, PromptError> {
 }
 
 /// Our own wording for benchmarks that cannot be run yet: their prompts can be read already.
-const UNBUILT: [(&str, &str); 3] = [
-    ("cfever", include_str!("../../prompts/cfever/harness.toml")),
-    ("2m-belebele", include_str!("../../prompts/2m-belebele/harness.toml")),
-    ("simplevqa", include_str!("../../prompts/simplevqa/harness.toml")),
-];
+const UNBUILT: [(&str, &str); 1] = [("2m-belebele", include_str!("../../prompts/2m-belebele/harness.toml"))];
 
 /// All benchmarks with prompts of their own, whether they can be run or not.
 pub fn with_prompts() -> Vec<&'static str> {
@@ -199,6 +201,8 @@ pub fn known_texts(benchmark: &str) -> &'static [PromptText] {
     match benchmark {
         ccfqa::NAME => &ccfqa::TEXTS,
         cp_bench::NAME => &cp_bench::TEXTS,
+        cfever::NAME => &cfever::TEXTS,
+        simplevqa::NAME => &simplevqa::TEXTS,
         _ => &[],
     }
 }
@@ -222,9 +226,18 @@ pub fn build(
     prompts: PromptSet,
     window: Window,
 ) -> Result<Box<dyn Benchmark>, BuildError> {
+    if config.name != simplevqa::NAME {
+        let useless =
+            [("variant", config.variant.is_some()), ("categories", config.categories_file.is_some())];
+        if let Some(entry) = entry(&config.name) {
+            check_keys(entry.name, &useless)?;
+        }
+    }
     match config.name.as_str() {
         ccfqa::NAME => Ok(Box::new(Ccfqa::new(config, prompts, window)?)),
         cp_bench::NAME => Ok(Box::new(CpBench::new(config, prompts, window)?)),
+        cfever::NAME => Ok(Box::new(Cfever::new(config, prompts)?)),
+        simplevqa::NAME => Ok(Box::new(SimpleVqa::new(config, prompts)?)),
         manifest::NAME => Ok(Box::new(Manifest::new(config, &prompts, window)?)),
         other => Err(unknown_benchmark(other)),
     }
@@ -236,7 +249,18 @@ pub fn prompt_texts(benchmark: &str, conditions: &[String]) -> Result<Vec<Prompt
     match benchmark {
         ccfqa::NAME => ccfqa::prompt_texts(conditions),
         cp_bench::NAME => Ok(cp_bench::prompt_texts()),
+        cfever::NAME => cfever::prompt_texts(conditions),
+        simplevqa::NAME => simplevqa::prompt_texts(conditions),
         manifest::NAME => Ok(Vec::new()),
+        other => Err(unknown_benchmark(other)),
+    }
+}
+
+/// A scorer of files of predictions in the form of a benchmark's authors.
+pub fn submission_scorer(benchmark: &str) -> Result<Box<dyn SubmissionScorer>, BuildError> {
+    match benchmark {
+        cfever::NAME => Ok(cfever::submission_scorer()),
+        known if entry(known).is_some() => Err(BuildError::NoSubmissions(known.to_owned())),
         other => Err(unknown_benchmark(other)),
     }
 }
@@ -319,8 +343,13 @@ pub(super) mod tests {
             allow_other_data: false,
             metrics: Vec::new(),
             windows: WindowRule::Model,
+            max_candidates: None,
+            shots: 0,
             fields: BTreeMap::new(),
             system: None,
+            variant: None,
+            categories_file: None,
+            categories: None,
         }
     }
 
@@ -335,9 +364,12 @@ pub(super) mod tests {
     fn unknown_names_get_the_nearest_known_one() {
         for (expect, change) in [
             ("", (|_| {}) as fn(&mut BenchmarkConfig)),
-            ("unknown benchmark `ccqfa`: did you mean `ccfqa`? there are ccfqa, cp-bench, manifest", |c| {
-                c.name = "ccqfa".into();
-            }),
+            (
+                "unknown benchmark `ccfqa`: did you mean `ccfqa`? there are ccfqa, cp-bench, cfever, simplevqa, manifest",
+                |c| {
+                    c.name = "ccqfa".into();
+                },
+            ),
             ("unknown condition `xsqaa`: did you mean `xsqa`? there are qa, xqa, sqa, xsqa, asr", |c| {
                 c.conditions = vec!["sqa".into(), "xsqaa".into()];
             }),
@@ -426,7 +458,7 @@ pub(super) mod tests {
 
     #[test]
     fn prompts_of_all_benchmarks_can_be_read() {
-        assert_eq!(with_prompts(), ["ccfqa", "cp-bench", "cfever", "2m-belebele", "simplevqa"]);
+        assert_eq!(with_prompts(), ["ccfqa", "cp-bench", "simplevqa", "cfever", "2m-belebele"]);
         for name in with_prompts() {
             assert!(harness_wording(name).unwrap().names().next().is_some(), "{name}");
         }

@@ -84,6 +84,8 @@ pub enum OnJudgeError {
     Exclude,
     /// They count as wrong.
     Wrong,
+    /// They count as not attempted, where the protocol has that; as wrong elsewhere.
+    Na,
 }
 
 impl OnJudgeError {
@@ -93,6 +95,7 @@ impl OnJudgeError {
             Self::Fail => "fail",
             Self::Exclude => "exclude",
             Self::Wrong => "wrong",
+            Self::Na => "na",
         }
     }
 }
@@ -255,6 +258,9 @@ pub struct JudgeScores {
     /// What its calls took: those that are scored, and none that was made for an answer that is gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<UsageScores>,
+    /// Replies that no rule could read, where the protocol has no score for such.
+    #[serde(default)]
+    pub unusable: u64,
 }
 
 impl JudgeScores {

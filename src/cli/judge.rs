@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::exit::{self, Failure};
 use super::open::{At, Show};
-use super::run::{Drive, Ended, drive, transcode_of};
+use super::run::{Drive, Ended, drive, transcode_of, transform_of};
 use super::serve::Serve;
 use super::{JudgeArgs, open, report, wording};
 use crate::benchmark::judging::TokenCounter;
@@ -198,6 +198,7 @@ pub(super) fn stage(orders: &Orders<'_>) -> Result<Option<u8>, Failure> {
     let ended = drive(Drive {
         opened,
         transcode: transcode_of(model_config),
+        images: transform_of(&model_config.image),
         sections,
         requests: Arc::clone(&plan) as _,
         todo: sorted.todo,

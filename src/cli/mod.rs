@@ -14,6 +14,7 @@ fn say(text: std::fmt::Arguments<'_>) {
 mod check;
 mod data;
 mod exit;
+mod export;
 #[cfg(feature = "hub")]
 mod fetch;
 #[cfg(feature = "hub")]
@@ -22,7 +23,9 @@ mod judge;
 mod list;
 mod open;
 mod open_data;
+mod predictions;
 mod prepare;
+mod prepare_evidence;
 mod prepare_progress;
 mod probe;
 mod progress;
@@ -94,6 +97,8 @@ enum Command {
     /// header; then print the plan.
     Check(CheckArgs),
     /// Score the answers of a run again, and print the tables. Needs neither model nor data.
+    ///
+    /// With --predictions: score a file of predictions in the form of a benchmark's authors, without a run.
     Score(ScoreArgs),
     /// Have a run's answers judged, by the judge of its config or of another one.
     ///
@@ -102,6 +107,8 @@ enum Command {
     Judge(JudgeArgs),
     /// Print the tables of a run's scores and write them to its tables/ folder.
     Report(FolderArgs),
+    /// Write the answers of a run as a file in the form that a benchmark's authors take.
+    Export(export::ExportArgs),
     /// Fetch the published data of a benchmark, or a model of the Hugging Face hub.
     ///
     /// Says first what it fetches, how large it is and under which licence. What was stopped, by whatever, goes on
@@ -260,8 +267,24 @@ struct FolderArgs {
 
 #[derive(Args, Debug)]
 struct ScoreArgs {
-    #[command(flatten)]
-    folder: FolderArgs,
+    /// The run: its name in the results folder, or the path of its folder.
+    #[arg(required_unless_present = "predictions")]
+    run: Option<String>,
+    /// The folder of results.
+    #[arg(long, value_name = "DIR", default_value = "results")]
+    results: PathBuf,
+    /// Exit with 0 even if requests failed or rows were unreadable.
+    #[arg(long)]
+    allow_incomplete: bool,
+    /// A file of predictions to score in place of a run.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["run", "judge"], requires = "benchmark")]
+    predictions: Option<PathBuf>,
+    /// The benchmark that the predictions are for.
+    #[arg(long, value_name = "NAME", requires = "predictions")]
+    benchmark: Option<String>,
+    /// The gold rows of the predictions [default: the dev split in data/BENCHMARK].
+    #[arg(long, value_name = "FILE", requires = "predictions")]
+    data: Option<PathBuf>,
     /// The judge whose verdicts count: a name under verdicts/ of the run's folder, or `match` for a string match. That of
     /// the run's config, or the only one that there is, by default.
     #[arg(long, value_name = "NAME")]
@@ -311,6 +334,7 @@ pub fn main() -> ExitCode {
         Command::Judge(args) => judge::judge(&args),
         Command::Score(args) => report::score(&args),
         Command::Report(args) => report::report(&args),
+        Command::Export(args) => export::run(&args),
         #[cfg(feature = "hub")]
         Command::Fetch(args) => fetch::fetch(&args),
         Command::Prepare(args) => prepare::prepare(&args),

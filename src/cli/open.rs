@@ -7,7 +7,7 @@ use super::exit::{self, Failure};
 use super::{ConfigArgs, open_data as data, wording};
 use crate::benchmark;
 use crate::config::secret::{self, Secrets};
-use crate::config::{self, BenchmarkConfig, Loaded, ModelConfig, Override, RunConfig, Step};
+use crate::config::{self, BenchmarkConfig, Categories, Loaded, ModelConfig, Override, RunConfig, Step};
 use crate::model::{self, Opened};
 use crate::prompt::official::Pins;
 use crate::run::plan::Section;
@@ -28,8 +28,26 @@ pub(super) fn load(args: &ConfigArgs) -> Result<Loaded, Failure> {
     if let Some(results) = &args.results {
         loaded.config.run.results.clone_from(results);
     }
+    read_categories(&mut loaded)?;
     warn(&loaded);
     Ok(loaded)
+}
+
+/// Reads the files of categories that sections name.
+fn read_categories(loaded: &mut Loaded) -> Result<(), Failure> {
+    for index in 0..loaded.config.benchmarks.len() {
+        let Some(section) = loaded.config.benchmarks.get(index) else { continue };
+        let Some(file) = &section.categories_file else { continue };
+        let found = std::fs::read_to_string(file).map_err(|e| format!("cannot be read: {e}"));
+        let found = found.and_then(|text| Categories::parse(&text)).map_err(|reason| {
+            let place = loaded.locator.place(&["benchmark".into(), index.into(), "categories".into()]);
+            Failure::new(exit::USAGE, format!("error: {place}: {}: {reason}", file.display()))
+        })?;
+        if let Some(section) = loaded.config.benchmarks.get_mut(index) {
+            section.categories = Some(found);
+        }
+    }
+    Ok(())
 }
 
 /// Says what does nothing in a config.

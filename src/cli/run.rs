@@ -10,9 +10,9 @@ use super::progress::{Progress, Voice};
 use super::serve::{Serve, Served};
 use super::{RunArgs, judge, open, replay, report, weights};
 use crate::benchmark::JudgeKind;
-use crate::config::endpoint;
-use crate::config::{ModelConfig, RunConfig};
-use crate::media::{FileFacts, Preparer, Transcode};
+use crate::config::{ImageConfig, ModelConfig, RunConfig, endpoint, image};
+use crate::media::image::{Filter, ImageFormat};
+use crate::media::{FileFacts, ImageTransform, Preparer, Transcode};
 use crate::model::{self, ModelIdentity, Opened};
 use crate::run::cost::Price;
 use crate::run::differences::Differences;
@@ -143,6 +143,7 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
         let ended = drive(Drive {
             opened,
             transcode: transcode_of(&config.model),
+            images: transform_of(&config.model.image),
             requests: Arc::new(plan),
             todo,
             journal: &mut journal,
@@ -287,6 +288,8 @@ fn same_run(
         let rate = |rate: Option<u32>| rate.map_or("the clip's own".to_owned(), |rate| format!("{rate} Hz"));
         differ.compare("rate", &rate(was.rate), &rate(is.rate));
     }
+    let words = |config: &ImageConfig| config.words().unwrap_or_else(|| "as they are".to_owned());
+    differ.compare("images", &words(&earlier.config.model.image), &words(&config.model.image));
     let differ = differ.finish();
     if differ.is_empty() {
         return Ok(());
@@ -308,6 +311,28 @@ pub(super) fn transcode_of(model: &ModelConfig) -> Transcode {
     match audio.transcode {
         endpoint::Transcode::Never => Transcode::Never,
         endpoint::Transcode::Wav => Transcode::Wav { rate: audio.rate },
+    }
+}
+
+/// What may be done to images for an endpoint.
+pub(super) fn transform_of(config: &ImageConfig) -> ImageTransform {
+    ImageTransform {
+        max_side: config.max_side,
+        max_pixels: config.max_pixels,
+        format: match config.format {
+            image::ImageFormat::Original => ImageFormat::Original,
+            image::ImageFormat::Png => ImageFormat::Png,
+            image::ImageFormat::Jpeg => ImageFormat::Jpeg,
+        },
+        quality: config.quality,
+        orient: config.orient,
+        flatten: config.alpha == image::ImageAlpha::White,
+        first_frame: config.first_frame,
+        filter: match config.filter {
+            image::ImageFilter::Bilinear => Filter::Bilinear,
+            image::ImageFilter::Bicubic => Filter::Bicubic,
+            image::ImageFilter::Lanczos => Filter::Lanczos,
+        },
     }
 }
 
@@ -371,6 +396,8 @@ pub(super) struct Drive<'a> {
     pub(super) opened: Opened,
     /// What may be done to clips for it.
     pub(super) transcode: Transcode,
+    /// What may be done to images for it.
+    pub(super) images: ImageTransform,
     /// What is to be asked.
     pub(super) requests: Arc<dyn Requests>,
     /// What is still to be asked of it.
@@ -389,9 +416,11 @@ pub(super) struct Drive<'a> {
 
 /// Starts the model's server where it has one, loads the model, generates, and ends the server.
 pub(super) fn drive(drive: Drive<'_>) -> Result<Ended, Failure> {
-    let Drive { opened, transcode, requests, todo, journal, sections, price, reading, server } = drive;
+    let Drive { opened, transcode, images, requests, todo, journal, sections, price, reading, server } =
+        drive;
     let preparer = Preparer::new(&opened.limits, transcode)
-        .map_err(|e| Failure::new(exit::MODEL, format!("error: {}: {e}", opened.identity.name)))?;
+        .map_err(|e| Failure::new(exit::MODEL, format!("error: {}: {e}", opened.identity.name)))?
+        .with_images(images);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

@@ -172,6 +172,9 @@ pub struct TranscriptionConfig {
     pub prompt: Option<String>,
     /// What becomes of the text of a request.
     pub text: TranscriptionText,
+    /// Whether a local Whisper decodes again what seems to have failed.
+    #[serde(default)]
+    pub fallback: bool,
 }
 
 /// `[model.flow]`

@@ -7,10 +7,12 @@
 //!
 //! The way of a file: `tree` (TOML with places) -> `overrides` -> `check` -> [`raw`] -> `resolve`.
 
+mod categories;
 mod check;
 pub mod endpoint;
 pub mod env;
 pub mod hub;
+pub mod image;
 mod overrides;
 mod problem;
 pub mod raw;
@@ -26,14 +28,17 @@ use std::path::Path;
 
 use serde::Deserialize as _;
 
+pub use categories::Categories;
 pub use check::unfit_for_files;
 pub use endpoint::{EndpointConfig, ServerConfig};
+pub use image::ImageConfig;
 pub use overrides::Override;
 pub use problem::{ConfigError, Place, Problem, Spot, nearest};
+pub use raw::ARCHITECTURES;
 pub use resolve::DEFAULT_SEED;
 pub use resolved::{
     AudioConfig, BenchmarkConfig, HubWeights, JudgeConfig, LimitBy, LocalConfig, ModelConfig, ModelKind,
-    ReplayConfig, RunConfig, RunSection, WindowRule, Wording,
+    ReplayConfig, RunConfig, RunSection, Variant, WindowRule, Wording,
 };
 pub use schema::schema;
 pub use tree::{Locator, Step};

@@ -11,17 +11,28 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 mod endpoint;
+mod image;
+
+pub use image::RawImage;
 
 pub use endpoint::{RawEndpoint, RawFlow, RawPrice, RawServer, RawTranscription};
 
 use super::endpoint::{AudioForm, Transcode};
-use super::resolved::{LimitBy, ModelKind, WindowRule};
+use super::resolved::{LimitBy, ModelKind, Variant, WindowRule};
 use crate::benchmark::judging::{JudgeKind, JudgeMode, OnJudgeError, RatingRead};
 use crate::model::replay::{MatchBy, Preset};
 use crate::types::{Profile, Window};
 
-/// The architectures of local models, each with the longest clip in seconds that it takes.
-pub const ARCHITECTURES: [(&str, f64); 1] = [("qwen2_audio", 30.0)];
+/// The architectures of local models, each with the longest clip in seconds that it takes; 0 for those that
+/// hear nothing.
+pub const ARCHITECTURES: [(&str, f64); 6] = [
+    ("qwen2_audio", 30.0),
+    ("whisper", 3600.0),
+    ("llama", 0.0),
+    ("qwen2", 0.0),
+    ("qwen3", 0.0),
+    ("gemma3", 0.0),
+];
 
 /// A configuration of harness: which model answers which benchmarks, and how.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
@@ -81,7 +92,7 @@ pub struct RawModel {
     #[schemars(extend("enum" = architectures()), example = &"qwen2_audio")]
     pub architecture: Option<String>,
     /// The folder of a local model: `config.json`, `tokenizer.json`, `*.safetensors` and their companions, as
-    /// published on Hugging Face. Or the model's name there, such as `Qwen/Qwen2-Audio-7B-Instruct`: where no such
+    /// published on Hugging Face; or a GGUF file of a text model. Or the model's name there, such as `Qwen/Qwen2-Audio-7B-Instruct`: where no such
     /// folder is found, it is fetched into the hub's cache when it is first used.
     #[schemars(length(min = 1), example = &"Qwen/Qwen2-Audio-7B-Instruct")]
     pub weights: Option<String>,
@@ -150,9 +161,11 @@ pub struct RawModel {
     pub published_as: Option<String>,
     /// What the model gets of a clip.
     pub audio: Option<RawAudio>,
+    /// What an endpoint gets of an image.
+    pub image: Option<RawImage>,
     /// How an endpoint is spoken to: details of the wire form.
     pub endpoint: Option<RawEndpoint>,
-    /// What a `transcription` endpoint is told beside the clip.
+    /// What a recogniser of speech is told beside the clip: a `transcription` endpoint, or a local Whisper.
     pub transcription: Option<RawTranscription>,
     /// How many requests go to an endpoint and how long they may take.
     pub flow: Option<RawFlow>,
@@ -256,7 +269,7 @@ pub struct RawJudge {
     /// The judge's name: its replies are kept under it, in `verdicts/NAME.jsonl`, and tables show it.
     #[schemars(length(min = 1), extend("default" = "judge"), example = &"gemma-3-27b")]
     pub name: Option<String>,
-    /// How often each answer is judged. The paper's number by default: 5 for `cp-bench`, 1 for `ccfqa`.
+    /// How often each answer is judged. The paper's number by default: 5 for `cp-bench`, 1 for `ccfqa` and `simplevqa`.
     #[schemars(range(min = 1, max = 1000), example = 5)]
     pub runs: Option<u64>,
     /// How it is asked: in a `chat`, or with a finished prompt string (`raw`), for endpoints with
@@ -267,7 +280,7 @@ pub struct RawJudge {
     #[schemars(extend("default" = "lenient"), example = &"lenient")]
     pub rating: Option<RatingRead>,
     /// What becomes of answers whose judging failed: `fail` (in no score, and the run is incomplete), `exclude` (in no
-    /// score) or `wrong`.
+    /// score), `wrong`, or `na` (not attempted, for `simplevqa`; wrong elsewhere).
     #[schemars(extend("default" = "fail"), example = &"fail")]
     pub on_error: Option<OnJudgeError>,
     /// The most tokens that prompt and reply take together: longer answers are shortened for the judge, and counted.
@@ -292,7 +305,7 @@ pub struct RawJudge {
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RawBenchmark {
-    /// The benchmark: `ccfqa`, `cp-bench`, or `manifest` for a JSONL file of your own.
+    /// The benchmark: `ccfqa`, `cfever`, `cp-bench`, `simplevqa`, or `manifest` for a JSONL file of your own.
     #[schemars(length(min = 1), example = &"ccfqa")]
     pub name: String,
     /// How the section is called in journals, tables and files. The benchmark's name by default; two sections
@@ -352,6 +365,13 @@ pub struct RawBenchmark {
     /// the first and the last `max_seconds`, of which the better score counts.
     #[schemars(extend("default" = "model"), example = &"first_and_last")]
     pub windows: Option<WindowRule>,
+    /// For `cfever`: the most sentences that a model is shown with a claim. 20 by default.
+    #[schemars(range(min = 1, max = 1000), example = 20)]
+    pub max_candidates: Option<u64>,
+    /// For `cfever`: how many worked examples of the train split stand before each claim. `harness prepare cfever --shots
+    /// N` must have drawn as many.
+    #[schemars(range(min = 0, max = 32), extend("default" = 0), example = 3)]
+    pub shots: Option<u64>,
     /// The names that the rows of a `manifest` benchmark give their fields, where they differ from the
     /// default: `{ audio = "path" }` reads the clip's name from `path`.
     #[schemars(
@@ -362,4 +382,13 @@ pub struct RawBenchmark {
     /// The system message of a `manifest` benchmark.
     #[schemars(example = &"You are a helpful assistant.")]
     pub system: Option<String>,
+    /// For `simplevqa`: how questions are asked. `named_entity` (the benchmark's default), `with_confidence` (the answer
+    /// as JSON with a confidence from 0 to 100: calibration is computed), or `bare` (the question alone).
+    #[schemars(example = &"with_confidence")]
+    pub variant: Option<Variant>,
+    /// For `simplevqa`: a TOML file with the paper's task and domain of the categories in the rows, `[task]` and
+    /// `[domain]`, and the ids of its composite questions, `cfq`. None of these is published; without them there are no
+    /// figures by task and domain.
+    #[schemars(length(min = 1), example = &"../data/simplevqa/categories.toml")]
+    pub categories: Option<String>,
 }

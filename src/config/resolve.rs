@@ -7,9 +7,10 @@ use super::endpoint::{
     EndpointConfig, FlowConfig, PriceConfig, ServerConfig, TranscriptionConfig, WireConfig,
 };
 use super::hub::is_repo;
+use super::image::{DEFAULT_QUALITY, ImageConfig};
 use super::raw::{
-    ARCHITECTURES, RawAudio, RawBenchmark, RawConfig, RawDtype, RawGeneration, RawJudge, RawModel, RawRun,
-    RawServer,
+    ARCHITECTURES, RawAudio, RawBenchmark, RawConfig, RawDtype, RawGeneration, RawImage, RawJudge, RawModel,
+    RawRun, RawServer, RawTranscription,
 };
 use super::resolved::{
     AudioConfig, BenchmarkConfig, HubWeights, JudgeConfig, LocalConfig, ModelConfig, ModelKind, ReplayConfig,
@@ -85,6 +86,7 @@ pub(super) fn public_address(kind: ModelKind) -> Option<&'static str> {
 
 fn model(mut raw: RawModel, folders: &Folders<'_>) -> ModelConfig {
     let audio = raw.audio.take().unwrap_or_default();
+    let image = image(&raw.image.take().unwrap_or_default());
     let architecture = raw.architecture.clone().unwrap_or_default();
     let config = AudioConfig {
         max_seconds: audio.max_seconds.unwrap_or_else(|| longest(raw.kind, &architecture)),
@@ -111,7 +113,7 @@ fn model(mut raw: RawModel, folders: &Folders<'_>) -> ModelConfig {
         (None, Some(endpoint)) => endpoint.model.clone(),
         (None, None) => String::new(),
     });
-    ModelConfig { kind, name, audio: config, published_as, local, endpoint, replay }
+    ModelConfig { kind, name, audio: config, image, published_as, local, endpoint, replay }
 }
 
 fn replay(raw: RawModel, folders: &Folders<'_>) -> ReplayConfig {
@@ -122,6 +124,19 @@ fn replay(raw: RawModel, folders: &Folders<'_>) -> ReplayConfig {
         preset: raw.preset,
         fields: raw.fields.unwrap_or_default(),
         match_by: raw.match_by,
+    }
+}
+
+fn image(raw: &RawImage) -> ImageConfig {
+    ImageConfig {
+        max_side: raw.max_side.and_then(|side| u32::try_from(side).ok()),
+        max_pixels: raw.max_pixels,
+        format: raw.format.unwrap_or_default(),
+        quality: raw.quality.and_then(|quality| u8::try_from(quality).ok()).unwrap_or(DEFAULT_QUALITY),
+        orient: raw.orient.unwrap_or(false),
+        alpha: raw.alpha.unwrap_or_default(),
+        first_frame: raw.first_frame.unwrap_or(false),
+        filter: raw.filter.unwrap_or_default(),
     }
 }
 
@@ -138,6 +153,17 @@ fn local(raw: RawModel, architecture: String, folders: &Folders<'_>) -> LocalCon
         device: raw.device.unwrap_or_else(|| "auto".to_owned()),
         dtype: raw.dtype.unwrap_or(RawDtype::Auto).as_str().to_owned(),
         batch_size: raw.batch_size.map_or(8, size),
+        transcription: transcription(raw.transcription),
+    }
+}
+
+fn transcription(raw: Option<RawTranscription>) -> TranscriptionConfig {
+    let raw = raw.unwrap_or_default();
+    TranscriptionConfig {
+        language: raw.language,
+        prompt: raw.prompt,
+        text: raw.text.unwrap_or_default(),
+        fallback: raw.fallback.unwrap_or(false),
     }
 }
 
@@ -166,7 +192,6 @@ fn judge(raw: RawJudge, folders: &Folders<'_>) -> JudgeConfig {
 fn endpoint(raw: RawModel, audio: RawAudio, folders: &Folders<'_>) -> EndpointConfig {
     let public = || public_address(raw.kind).map(str::to_owned);
     let wire = raw.endpoint.unwrap_or_default();
-    let transcription = raw.transcription.unwrap_or_default();
     let flow = raw.flow.unwrap_or_default();
     let price = raw.price.unwrap_or_default();
     let rate = |number: Option<u64>| number.map(|number| u32::try_from(number).unwrap_or(u32::MAX));
@@ -196,11 +221,7 @@ fn endpoint(raw: RawModel, audio: RawAudio, folders: &Folders<'_>) -> EndpointCo
                 .ca_bundle
                 .map(|text| folders.path(&text, &["model".into(), "endpoint".into(), "ca_bundle".into()])),
         },
-        transcription: TranscriptionConfig {
-            language: transcription.language,
-            prompt: transcription.prompt,
-            text: transcription.text.unwrap_or_default(),
-        },
+        transcription: transcription(raw.transcription),
         flow: FlowConfig {
             concurrency: flow.concurrency.map_or(DEFAULT_CONCURRENCY, size),
             min_concurrency: flow.min_concurrency.map_or(1, size),
@@ -271,8 +292,13 @@ fn benchmark(index: usize, raw: RawBenchmark, folders: &Folders<'_>) -> Benchmar
         strip_output: raw.strip_output.unwrap_or(true),
         metrics: raw.metrics.unwrap_or_default(),
         windows: raw.windows.unwrap_or_default(),
+        max_candidates: raw.max_candidates,
+        shots: raw.shots.unwrap_or(0),
         fields: raw.fields.unwrap_or_default(),
         system: raw.system,
+        variant: raw.variant,
+        categories_file: raw.categories.map(|text| path(&text, "categories")),
+        categories: None,
     }
 }
 

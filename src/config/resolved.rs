@@ -6,7 +6,9 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::endpoint::{EndpointConfig, Transcode};
+use super::categories::Categories;
+use super::endpoint::{EndpointConfig, Transcode, TranscriptionConfig};
+use super::image::ImageConfig;
 use crate::benchmark::judging::{JudgeKind, JudgeMode, OnJudgeError, RatingRead};
 use crate::model::replay::{FieldMap, MatchBy, Preset};
 use crate::types::{Generation, Profile, Window};
@@ -82,6 +84,19 @@ pub enum WindowRule {
     FirstAndLast,
 }
 
+/// How a question about an image is asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Variant {
+    /// For a named entity.
+    #[default]
+    NamedEntity,
+    /// For a named entity and how sure the model is, as JSON.
+    WithConfidence,
+    /// The question alone.
+    Bare,
+}
+
 /// Kinds of models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -137,6 +152,9 @@ pub struct ModelConfig {
     pub name: String,
     /// `[model.audio]`
     pub audio: AudioConfig,
+    /// `[model.image]`
+    #[serde(default)]
+    pub image: ImageConfig,
     /// The paper's name of this model: its published figures stand beside ours.
     pub published_as: Option<String>,
     /// What only a local model has; there for `kind = "local"` and for no other.
@@ -166,9 +184,9 @@ pub struct ReplayConfig {
 /// The keys of `[model]` that belong to local models.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LocalConfig {
-    /// The architecture: `qwen2_audio`.
+    /// The architecture: `qwen2_audio`, `whisper`, `llama`, `qwen2`, `qwen3` or `gemma3`.
     pub architecture: String,
-    /// The folder of its files.
+    /// The folder of its files, or a GGUF file.
     pub weights: PathBuf,
     /// The model of the hub that `weights` names where it may be one. Whoever opens the model takes the folder if it
     /// is there; else this, and then `weights` becomes the folder in the hub's cache.
@@ -180,6 +198,13 @@ pub struct LocalConfig {
     pub dtype: String,
     /// Requests that go through the model together.
     pub batch_size: usize,
+    /// What a recogniser of speech is told.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub transcription: TranscriptionConfig,
+}
+
+fn is_default(config: &TranscriptionConfig) -> bool {
+    *config == TranscriptionConfig::default()
 }
 
 /// A model of the Hugging Face hub.
@@ -293,6 +318,21 @@ pub struct BenchmarkConfig {
     /// Which parts of long clips are asked about.
     #[serde(default)]
     pub windows: WindowRule,
+    /// The most sentences that a model is shown with a claim.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_candidates: Option<u64>,
+    /// Worked examples that stand before each question.
+    #[serde(default)]
+    pub shots: u64,
     /// The system message of a `manifest` benchmark.
     pub system: Option<String>,
+    /// How questions are asked; the benchmark's own way where it is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variant: Option<Variant>,
+    /// The file of categories.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub categories_file: Option<PathBuf>,
+    /// What it says, once it was read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub categories: Option<Categories>,
 }

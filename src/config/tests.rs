@@ -107,6 +107,7 @@ fn defaults_are_filled_in() {
             kind: ModelKind::Local,
             name: "tiny".to_owned(),
             audio: audio(30.0, Window::Whole),
+            image: ImageConfig::default(),
             published_as: None,
             local: Some(LocalConfig {
                 architecture: "qwen2_audio".to_owned(),
@@ -120,6 +121,7 @@ fn defaults_are_filled_in() {
                 device: "auto".to_owned(),
                 dtype: "auto".to_owned(),
                 batch_size: 8,
+                transcription: super::endpoint::TranscriptionConfig::default(),
             }),
             endpoint: None,
             replay: None,
@@ -128,6 +130,8 @@ fn defaults_are_filled_in() {
         judge: None,
         benchmarks: vec![BenchmarkConfig {
             windows: WindowRule::Model,
+            max_candidates: None,
+            shots: 0,
             label: "ccfqa".to_owned(),
             name: "ccfqa".to_owned(),
             data: PathBuf::from("settings/data/test.jsonl"),
@@ -143,6 +147,9 @@ fn defaults_are_filled_in() {
             metrics: vec![],
             fields: std::collections::BTreeMap::new(),
             system: None,
+            variant: None,
+            categories_file: None,
+            categories: None,
         }],
     };
     assert_eq!(config(SMALL, &[]), expected);
@@ -200,7 +207,7 @@ fn defaults_of_the_schema_are_those_that_are_used() {
         }
         walk(&schema(), &resolved, "", &mut seen);
     }
-    assert_eq!(seen.len(), 48, "{seen:#?}");
+    assert_eq!(seen.len(), 55, "{seen:#?}");
 }
 
 #[test]
@@ -341,7 +348,7 @@ fn the_reference_names_every_key() {
     let (twins, all): (Vec<_>, Vec<_>) = all.into_iter().partition(|(path, _)| twin(path));
     let of = |section: &str| all.iter().filter(|(path, _)| path.starts_with(section)).count();
     assert_eq!(twins.len(), of("model.") + of("generation.") + of("model.server."));
-    assert_eq!(all.len(), 95);
+    assert_eq!(all.len(), 108);
     for (path, schema) in &all {
         let heading = format!("\n### `{path}`\n");
         let at = page.find(&heading).unwrap_or_else(|| panic!("docs/config.md lacks the heading {heading}"));

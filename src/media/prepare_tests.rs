@@ -60,7 +60,7 @@ fn ask(
 fn sent(ready: &Ready) -> &AudioFile {
     match &ready.audio.content {
         AudioContent::File(file) => file,
-        AudioContent::Features(_) => panic!("features"),
+        AudioContent::Features(_) | AudioContent::Windows(_) => panic!("features"),
     }
 }
 
@@ -223,4 +223,31 @@ fn media_inside_a_file_are_prepared_like_files_and_have_the_facts_of_that_file()
     assert_eq!(sent(&samples).bytes.len(), 44 + 16_000);
     let error = preparer.audio(&source("d.parquet#2.audio"), &audio).unwrap_err().to_string();
     assert_eq!(error, format!("{}#2.audio: row 2 holds no clip", container.display()));
+}
+
+#[test]
+fn a_recogniser_gets_the_whole_clip_in_windows() {
+    let case = Case::new();
+    let limits = |max_seconds| MediaLimits {
+        audio: AudioNeed::LogMelWindows { bins: 80 },
+        max_seconds,
+        images: false,
+    };
+    for (seconds, windows) in [(1, 1), (30, 1), (31, 2), (70, 3)] {
+        let path = case.wav("a.wav", seconds * 8000);
+        let ready = ask(&limits(100.0), Transcode::Never, &path, Window::Whole).unwrap();
+        let features = ready.audio.windows().unwrap();
+        assert_eq!(features.len(), windows);
+        let frames: usize = features.iter().map(|window| window.valid_frames).sum();
+        assert!(frames.abs_diff(seconds as usize * 100) < windows, "{seconds} s: {frames}");
+        let step = (windows > 1).then(|| format!("windows:{windows}"));
+        assert_eq!(ready.record.steps.last() == step.as_ref(), windows > 1, "{:?}", ready.record.steps);
+        assert!(ready.audio.features().is_none() && ready.weight() == windows * 80 * 3000 * 4);
+    }
+    let path = case.wav("a.wav", 31 * 8000);
+    assert!(ask(&limits(30.0), Transcode::Never, &path, Window::Whole).is_err());
+    assert_eq!(
+        ask(&limits(30.0), Transcode::Never, &path, Window::First).unwrap().audio.windows().unwrap().len(),
+        1
+    );
 }

@@ -52,6 +52,11 @@ pub enum AudioNeed {
         /// Mel bands.
         bins: usize,
     },
+    /// Log-mel features of the whole clip, in windows of at most 30 s one after the other.
+    LogMelWindows {
+        /// Mel bands.
+        bins: usize,
+    },
     /// A whole file, untouched where its format is taken.
     File {
         /// The formats that are taken, by the names that sniffing gives them: `wav`, `mp3`…

@@ -9,7 +9,7 @@ use crate::types::Generation;
 #[cfg(feature = "endpoint")]
 use super::endpoint::{EndpointError, EndpointModel};
 #[cfg(feature = "local")]
-use super::local::{Inspected, LoadError, LocalModel, LocalSpec};
+use super::local::{Inspected, LoadError, LocalModel, LocalSpec, SpeechSpec};
 
 /// A model that cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -206,6 +206,11 @@ fn open_local(config: &ModelConfig, local: &LocalConfig) -> Result<Opened, Model
         batch_size: local.batch_size,
         max_seconds: config.audio.max_seconds,
         name: config.name.clone(),
+        speech: SpeechSpec {
+            language: local.transcription.language.clone(),
+            drop_text: local.transcription.text == crate::config::endpoint::TranscriptionText::Drop,
+            fallback: local.transcription.fallback,
+        },
     };
     let seen = Inspected::new(&spec)?;
     Ok(Opened {
@@ -265,7 +270,14 @@ pub const KINDS: &[Kind] = &[
         name: "local",
         about: "a model in a folder of this machine, run in candle on CPU, CUDA or Metal",
         built: cfg!(feature = "local"),
-        architectures: &[("qwen2_audio", "Qwen2-Audio (speech and sound in, text out)")],
+        architectures: &[
+            ("qwen2_audio", "Qwen2-Audio (speech and sound in, text out)"),
+            ("whisper", "Whisper (speech in, its words out)"),
+            ("llama", "Llama, SmolLM2 and their like (text; safetensors or GGUF)"),
+            ("qwen2", "Qwen2 and Qwen2.5 (text; safetensors or GGUF)"),
+            ("qwen3", "Qwen3, dense (text; safetensors or GGUF)"),
+            ("gemma3", "Gemma 3 (text; safetensors or GGUF)"),
+        ],
     },
     endpoint(
         "openai",
@@ -287,6 +299,13 @@ pub const KINDS: &[Kind] = &[
 mod tests {
     use super::*;
     use crate::config::ModelKind;
+
+    #[test]
+    fn every_architecture_is_listed() {
+        let listed: Vec<&str> =
+            KINDS.iter().flat_map(|kind| kind.architectures).map(|(name, _)| *name).collect();
+        assert_eq!(listed, crate::config::ARCHITECTURES.map(|(name, _)| name));
+    }
 
     #[test]
     fn every_kind_is_listed() {

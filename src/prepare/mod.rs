@@ -10,6 +10,7 @@
 
 mod counting;
 mod error;
+pub mod evidence;
 pub mod layout;
 mod part;
 mod plan;

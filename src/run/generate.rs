@@ -148,7 +148,7 @@ fn ahead(model: &dyn Model) -> usize {
         AudioNeed::File { .. } | AudioNeed::None => (at_once / 4).clamp(4, 16),
         // What is there already costs nothing to make ready.
         AudioNeed::Unread => at_once.clamp(4, 1024),
-        AudioNeed::LogMel { .. } => at_once.saturating_add(1).clamp(4, 64),
+        AudioNeed::LogMel { .. } | AudioNeed::LogMelWindows { .. } => at_once.saturating_add(1).clamp(4, 64),
     }
 }
 

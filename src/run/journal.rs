@@ -395,6 +395,7 @@ mod tests {
             bytes: 3,
             modified: None,
             audio: None,
+            image: None,
             sent: None,
         };
         let about = crate::types::About { response: Digest([8; 32]), run: 2, shortened: true };

@@ -5,6 +5,7 @@ mod alarms;
 pub mod cost;
 pub mod differences;
 pub mod digests;
+pub mod export;
 mod fetched;
 pub mod folder;
 pub mod generate;

@@ -127,6 +127,7 @@ impl Item {
             bytes: ready.file.bytes,
             modified: ready.file.modified,
             audio: Some(ready.record.clone()),
+            image: None,
             sent: ready.sent(),
         });
         let images = media.images.iter().zip(prompt.images()).map(|(ready, image)| MediaRecord {
@@ -135,6 +136,7 @@ impl Item {
             bytes: ready.file.bytes,
             modified: ready.file.modified,
             audio: None,
+            image: ready.record.clone(),
             sent: Some(ready.sent()),
         });
         clips.chain(images).collect()

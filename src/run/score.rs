@@ -22,6 +22,7 @@ use crate::config::{BenchmarkConfig, ModelConfig, RunConfig};
 use crate::dataset::FingerprintKind;
 use crate::model::ModelIdentity;
 use crate::prompt::PromptSet;
+use crate::report::figure::Figure;
 use crate::report::published::PublishedError;
 use crate::report::scores_file::{Scores, ScoresError};
 use crate::report::table::Table;
@@ -297,7 +298,8 @@ pub fn price_of_model(model: &ModelConfig) -> Option<Price> {
 type SectionOf<'a> = (&'a BenchmarkConfig, &'a ManifestBenchmark, Box<dyn Benchmark>);
 
 /// The sections of a run, with the judge's prompt texts where there is one.
-fn sections<'a>(
+/// The sections of a manifest, set up. With a judge's file with the texts that the judge was asked with.
+pub(super) fn sections<'a>(
     folder: &Path,
     manifest: &'a Manifest,
     judge: Option<&JudgeFile>,
@@ -330,6 +332,7 @@ pub fn read_scores(folder: &Path) -> Result<Scores, ScoreError> {
 pub fn report(folder: &Path, scores: &Scores) -> Result<Vec<Table>, ScoreError> {
     let manifest = manifest_of(folder)?;
     let mut tables = Vec::new();
+    let mut figures = Vec::new();
     let mut facts_of: HashMap<String, &ManifestBenchmark> = HashMap::new();
     for (config, facts, benchmark) in sections(folder, &manifest, None)? {
         let Some(of_section) = scores.benchmarks.iter().find(|s| s.label == config.label) else { continue };
@@ -339,6 +342,7 @@ pub fn report(folder: &Path, scores: &Scores) -> Result<Vec<Table>, ScoreError> 
             facts_of.insert(table.name.clone(), facts);
             tables.push(table);
         }
+        figures.extend(benchmark.figures(of_section));
     }
     for table in &mut tables {
         let section = facts_of.get(&table.name).copied();
@@ -350,22 +354,27 @@ pub fn report(folder: &Path, scores: &Scores) -> Result<Vec<Table>, ScoreError> 
         action: "the folder cannot be made",
         source,
     })?;
-    remove_others(&to, &tables);
+    remove_others(&to, &tables, &figures);
     for table in &tables {
         write_whole(&to.join(format!("{}.md", table.name)), |out| {
             out.write_all(table.markdown().as_bytes())
         })?;
         write_whole(&to.join(format!("{}.csv", table.name)), |out| table.write_csv(out).map_err(Into::into))?;
     }
+    for figure in &figures {
+        write_whole(&to.join(format!("{}.svg", figure.name)), |out| out.write_all(figure.svg.as_bytes()))?;
+    }
     Ok(tables)
 }
 
-/// Removes tables of an earlier config: they would stand beside the new ones as if they were of this run.
-fn remove_others(folder: &Path, tables: &[Table]) {
+/// Removes tables and diagrams of an earlier config: they would stand beside the new ones as if they were of this run.
+fn remove_others(folder: &Path, tables: &[Table], figures: &[Figure]) {
     for path in std::fs::read_dir(folder).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path())) {
-        let ours = path.extension().is_some_and(|extension| extension == "md" || extension == "csv");
+        let is = |name: &str| path.extension().is_some_and(|extension| extension == name);
         let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-        if ours && tables.iter().all(|table| table.name != stem) {
+        let table = (is("md") || is("csv")) && tables.iter().all(|table| table.name != stem);
+        let figure = is("svg") && figures.iter().all(|figure| figure.name != stem);
+        if table || figure {
             // One that cannot be removed is an old table too many, nothing worse.
             let _ = std::fs::remove_file(path);
         }
@@ -428,6 +437,7 @@ fn whose(manifest: &Manifest, facts: Option<&ManifestBenchmark>) -> Vec<String> 
     settings.push(format!("seed {}", config.run.seed));
     let audio = &config.model.audio;
     settings.push(format!("clips of at most {} s, window {}", audio.max_seconds, audio.window.as_str()));
+    settings.extend(config.model.image.words().map(|words| format!("images changed: {words}")));
     notes.push(format!("settings: {}", settings.join(", ")));
     notes.extend(facts.map(of_data));
     notes

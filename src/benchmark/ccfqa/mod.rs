@@ -207,6 +207,8 @@ impl Ccfqa {
             ("metrics", !config.metrics.is_empty()),
             ("fields", !config.fields.is_empty()),
             ("system", config.system.is_some()),
+            ("max_candidates", config.max_candidates.is_some()),
+            ("shots", config.shots > 0),
         ];
         check_keys(NAME, &useless)?;
         let (conditions, asr) = Condition::parse_all(&config.conditions)?;

@@ -239,7 +239,7 @@ impl CcfqaScorer {
                         YesNo::Other => verdicts.other += 1,
                     }
                 }
-                (None, OnJudgeError::Wrong) => verdicts.no += 1,
+                (None, OnJudgeError::Wrong | OnJudgeError::Na) => verdicts.no += 1,
                 (None, OnJudgeError::Fail | OnJudgeError::Exclude) => {}
             }
         }

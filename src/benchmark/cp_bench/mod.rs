@@ -82,6 +82,8 @@ impl CpBench {
             ("metrics", !config.metrics.is_empty()),
             ("languages", !config.languages.is_empty()),
             ("system", config.system.is_some()),
+            ("max_candidates", config.max_candidates.is_some()),
+            ("shots", config.shots > 0),
         ];
         check_keys(NAME, &useless)?;
         check_names("condition", &config.conditions, &[CONDITION])?;

@@ -55,6 +55,8 @@ impl Manifest {
             ("languages", !config.languages.is_empty()),
             ("prompt", prompts.names().next().is_some()),
             ("allow_other_data", config.allow_other_data),
+            ("max_candidates", config.max_candidates.is_some()),
+            ("shots", config.shots > 0),
         ];
         check_keys(NAME, &useless)?;
         check_names("condition", &config.conditions, &[CONDITION])?;

@@ -19,7 +19,7 @@ type Belongs = (&'static [&'static str], &'static str, &'static [ModelKind], &'s
 
 const REPLAY: &[ModelKind] = &[Replay];
 
-const BELONGS: [Belongs; 30] = [
+const BELONGS: [Belongs; 33] = [
     (&[], "architecture", &[Local], "local models"),
     (&[], "weights", &[Local], "local models"),
     (&[], "device", &[Local], "local models"),
@@ -30,8 +30,11 @@ const BELONGS: [Belongs; 30] = [
     (&[], "base_urls", ENDPOINTS, "endpoints"),
     (&[], "api_key_env", ENDPOINTS, "endpoints"),
     (&[], "api_version", &[Azure, Gemini, Anthropic], "`azure`, `gemini` and `anthropic`"),
+    (&[], "image", &[OpenAi, Azure, Gemini, Anthropic], "chat models"),
     (&[], "endpoint", ENDPOINTS, "endpoints"),
-    (&[], "transcription", &[Transcription], "`transcription`"),
+    (&[], "transcription", &[Transcription, Local], "`transcription` and local Whisper"),
+    (&["transcription"], "prompt", &[Transcription], "`transcription`"),
+    (&["transcription"], "fallback", &[Local], "local Whisper"),
     (&[], "files", REPLAY, "`replay`"),
     (&[], "preset", REPLAY, "`replay`"),
     (&[], "fields", REPLAY, "`replay`"),
@@ -72,8 +75,11 @@ impl Walk<'_> {
             let section = sections.iter().try_fold(model, |node, section| node.key(section));
             let Some(node) = section.and_then(|section| section.key(key)) else { continue };
             // What its section was refused for is not said again of the key.
-            let refused =
-                sections.first().is_some_and(|_| matches!(kind, Local | Replay)) && sections == ["endpoint"];
+            let refused = match sections {
+                ["endpoint"] => matches!(kind, Local | Replay),
+                ["transcription"] => !matches!(kind, Local | Transcription),
+                _ => false,
+            };
             if !kinds.contains(&kind) && !refused {
                 self.foreign(key, node, kind, owner);
             }
@@ -89,6 +95,9 @@ impl Walk<'_> {
                     "`revision` is for models of the hub, and `weights` names a folder",
                     "leave it out, or name the model: weights = \"Qwen/Qwen2-Audio-7B-Instruct\"",
                 );
+            }
+            if let Some(told) = model.key("transcription") {
+                self.local_transcription(model, told);
             }
             return;
         }
@@ -212,6 +221,21 @@ impl Walk<'_> {
                     "name the tool that wrote them: preset = \"ccfqa\", \"audiobench\", \"lmms-eval\" or \"inspect\"; or \
                      the fields of a row: fields = { id = \"id\", answer = \"answer\" }",
                 ),
+            );
+        }
+    }
+
+    /// What a local recogniser is told.
+    fn local_transcription(&mut self, model: &Node, told: &Node) {
+        let architecture = model.key("architecture").and_then(Node::as_str);
+        if architecture.is_some_and(|architecture| architecture != "whisper") {
+            return self.foreign("transcription", told, Local, "`transcription` and local Whisper");
+        }
+        if let Some(text) = told.key("text").filter(|text| text.as_str() == Some("prompt")) {
+            self.value_problem(
+                text,
+                "a local Whisper takes no prompt",
+                "use `refuse`, or `drop` to leave the text of requests away",
             );
         }
     }

@@ -52,11 +52,11 @@ pub struct RawEndpoint {
     pub ca_bundle: Option<String>,
 }
 
-/// What a `transcription` endpoint is told beside the clip.
+/// What a recogniser of speech is told beside the clip: a `transcription` endpoint, or a local Whisper.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RawTranscription {
-    /// The language of all clips (ISO 639-1). The server finds it out by default.
+    /// The language of all clips (ISO 639-1). The model finds it out by default.
     #[schemars(length(min = 1), example = &"en")]
     pub language: Option<String>,
     /// A prompt that goes with every clip.
@@ -65,6 +65,9 @@ pub struct RawTranscription {
     /// What becomes of the text of a request, of which a pure recogniser has no use.
     #[schemars(extend("default" = "refuse"), example = &"drop")]
     pub text: Option<TranscriptionText>,
+    /// Whether a local Whisper decodes a window again, by drawing, where its text repeats itself or was unlikely.
+    #[schemars(extend("default" = false), example = true)]
+    pub fallback: Option<bool>,
 }
 
 /// How many requests go out and how long they may take. Changes when answers come, never the answers.

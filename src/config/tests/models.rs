@@ -137,7 +137,7 @@ fn keys_of_another_kind_are_refused() {
         ),
         (
             "[model.transcription]\nlanguage = 'en'",
-            "`transcription` belongs to `transcription`; this model is `openai`",
+            "`transcription` belongs to `transcription` and local Whisper; this model is `openai`",
         ),
     ] {
         assert_eq!(endpoint_problems(lines), [expect]);
@@ -145,6 +145,11 @@ fn keys_of_another_kind_are_refused() {
     check("[model]", "base_url = 'http://h/v1'", "`base_url` belongs to endpoints; this model is `local`");
     check("[model.flow]", "rpm = 3", "`flow` belongs to endpoints; this model is `local`");
     check("[model.endpoint]", "stream = true", "`endpoint` belongs to endpoints; this model is `local`");
+    check(
+        "[model.transcription]",
+        "language = 'en'",
+        "`transcription` belongs to `transcription` and local Whisper; this model is `local`",
+    );
     check("[model.audio]", "transcode = 'wav'", "`transcode` belongs to endpoints; this model is `local`");
     let gemini = ENDPOINT.replace("openai", "gemini");
     assert_eq!(
@@ -159,6 +164,27 @@ fn keys_of_another_kind_are_refused() {
         ]
         .map(str::to_owned)
     );
+}
+
+#[test]
+fn a_local_whisper_is_told_language_and_text() {
+    let whisper = SMALL.replace("qwen2_audio", "whisper");
+    let told = "[model.transcription]\nlanguage = 'de'\ntext = 'drop'\nfallback = true\n\n[[benchmark]]";
+    let told = whisper.replacen("[[benchmark]]", told, 1);
+    let local = config(&told, &[]).model.local.unwrap();
+    assert_eq!(local.transcription.language.as_deref(), Some("de"));
+    assert!(
+        local.transcription.fallback
+            && local.transcription.text == crate::config::endpoint::TranscriptionText::Drop
+    );
+    assert_eq!(config(&whisper, &[]).model.audio.max_seconds, 3600.0);
+    for (was, now, part) in [
+        ("text = 'drop'", "text = 'prompt'", "a local Whisper takes no prompt"),
+        ("text = 'drop'", "prompt = 'Names'", "`prompt` belongs to `transcription`; this model is `local`"),
+    ] {
+        let found = problems(&told.replace(was, now), &[]);
+        assert!(found.len() == 1 && found[0].contains(part), "{found:?}");
+    }
 }
 
 #[test]
