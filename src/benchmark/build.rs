@@ -365,7 +365,7 @@ pub(super) mod tests {
         for (expect, change) in [
             ("", (|_| {}) as fn(&mut BenchmarkConfig)),
             (
-                "unknown benchmark `ccfqa`: did you mean `ccfqa`? there are ccfqa, cp-bench, cfever, simplevqa, manifest",
+                "unknown benchmark `ccqfa`: did you mean `ccfqa`? there are ccfqa, cp-bench, cfever, simplevqa, manifest",
                 |c| {
                     c.name = "ccqfa".into();
                 },
@@ -458,7 +458,7 @@ pub(super) mod tests {
 
     #[test]
     fn prompts_of_all_benchmarks_can_be_read() {
-        assert_eq!(with_prompts(), ["ccfqa", "cp-bench", "simplevqa", "cfever", "2m-belebele"]);
+        assert_eq!(with_prompts(), ["ccfqa", "cp-bench", "cfever", "simplevqa", "2m-belebele"]);
         for name in with_prompts() {
             assert!(harness_wording(name).unwrap().names().next().is_some(), "{name}");
         }

@@ -207,7 +207,7 @@ fn defaults_of_the_schema_are_those_that_are_used() {
         }
         walk(&schema(), &resolved, "", &mut seen);
     }
-    assert_eq!(seen.len(), 55, "{seen:#?}");
+    assert_eq!(seen.len(), 56, "{seen:#?}");
 }
 
 #[test]
