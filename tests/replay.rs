@@ -31,6 +31,18 @@ impl Bench {
         Self { place, judge: Loopback::start(Options::of("--answers yes,no")).unwrap() }
     }
 
+    /// A run of written questions that a server has answered.
+    fn answered() -> Self {
+        let model = Loopback::start(Options::of(ANSWERS)).unwrap();
+        let bench = Self::new();
+        std::fs::create_dir(bench.place.path("gone")).unwrap();
+        let server =
+            format!("kind = \"openai\"\nmodel = \"m\"\nbase_url = \"{}/v1\"\nrevision = \"1\"", model.url());
+        bench.configure(&server, "\"qa\", \"xqa\"");
+        bench.place.run(&[]).exits_with(0);
+        bench
+    }
+
     fn configure(&self, model: &str, conditions: &str) {
         let config = format!(
             "[model]\n{model}\n\n[judge]\nname = \"ann\"\n\n[judge.model]\nkind = \"openai\"\nmodel = \"gemma-3-27b-it\"\n\
@@ -67,13 +79,7 @@ fn metrics(scores: &Value) -> Value {
 /// A run with a server, and its answers once more out of a file.
 #[test]
 fn the_scores_are_those_of_the_same_answers_from_a_server() {
-    let model = Loopback::start(Options::of(ANSWERS)).unwrap();
-    let bench = Bench::new();
-    std::fs::create_dir(bench.place.path("gone")).unwrap();
-    let server =
-        format!("kind = \"openai\"\nmodel = \"m\"\nbase_url = \"{}/v1\"\nrevision = \"1\"", model.url());
-    bench.configure(&server, "\"qa\", \"xqa\"");
-    bench.place.run(&[]).exits_with(0);
+    let bench = Bench::answered();
     let asked = bench.place.scores();
     let responses = journaled(&bench.place.result("responses.jsonl"));
     assert_eq!(responses.len(), 24);
@@ -128,13 +134,7 @@ fn the_scores_are_those_of_the_same_answers_from_a_server() {
 
 #[test]
 fn missing_answers_are_failures_and_everything_is_told() {
-    let model = Loopback::start(Options::of(ANSWERS)).unwrap();
-    let bench = Bench::new();
-    std::fs::create_dir(bench.place.path("gone")).unwrap();
-    let server =
-        format!("kind = \"openai\"\nmodel = \"m\"\nbase_url = \"{}/v1\"\nrevision = \"1\"", model.url());
-    bench.configure(&server, "\"qa\", \"xqa\"");
-    bench.place.run(&[]).exits_with(0);
+    let bench = Bench::answered();
     let responses = journaled(&bench.place.result("responses.jsonl"));
     bench.authors_file(&responses, "x.jsonl", 3);
     let mut text = std::fs::read_to_string(bench.place.path("x.jsonl")).unwrap();
