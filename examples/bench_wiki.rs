@@ -60,7 +60,7 @@ fn write_dump(folder: &Path, pages: u64) -> Vec<PathBuf> {
                 for line in 0..count {
                     let characters = 20 + numbers.next() % 40;
                     let text = numbers.text(characters);
-                    lines.push_str(&format!("{line}\t{text}。\t{title}\n"));
+                    lines += &format!("{line}\t{text}。\t{title}\n");
                 }
                 let row = serde_json::json!({"id": title, "text": "", "lines": lines.trim_end()});
                 writeln!(out, "{row}").unwrap();
