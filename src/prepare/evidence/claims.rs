@@ -46,18 +46,18 @@ pub(super) struct Facts {
 impl Facts {
     /// In a line.
     pub(super) fn describe(&self, retrieval: Retrieval) -> String {
-        let mut line = format!("{} claims, {} pages", self.rows, retrieval.as_str());
+        let mut parts = vec![format!("{} claims, {} pages", self.rows, retrieval.as_str())];
         if self.verifiable > 0 {
             let share = self.found as f64 * 100.0 / self.verifiable as f64;
-            line += &format!(
-                ", those of a whole set for {} of {} claims with evidence ({share:.2} %)",
+            parts.push(format!(
+                "those of a whole set for {} of {} claims with evidence ({share:.2} %)",
                 self.found, self.verifiable
-            );
+            ));
         }
         if self.unknown_pages > 0 {
-            line += &format!(", {} pages are not in the dump", self.unknown_pages);
+            parts.push(format!("{} pages are not in the dump", self.unknown_pages));
         }
-        line
+        parts.join(", ")
     }
 }
 
@@ -269,12 +269,19 @@ pub(super) fn write(
 /// Makes rows on as many threads as there are searchers, and gives them in order.
 fn all(rows: &Rows<'_>, wikis: &mut [Wiki<'_>], lines: &[(u64, String)]) -> Result<Vec<Made>, PrepareError> {
     let next = AtomicUsize::new(0);
-    let work = |wiki: &mut Wiki<'_>| -> Result<Vec<(usize, Made)>, PrepareError> {
+    // Rows are taken in order and a thread ends with its first fault, so the first of all is always among them: the one
+    // that is told does not hang on which thread was faster.
+    let work = |wiki: &mut Wiki<'_>| {
         let mut made = Vec::new();
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some((number, line)) = lines.get(at) else { return Ok(made) };
-            made.push((at, rows.make(wiki, *number, line)?));
+            let Some((number, line)) = lines.get(at) else { return made };
+            let row = rows.make(wiki, *number, line);
+            let wrong = row.is_err();
+            made.push((at, row));
+            if wrong {
+                return made;
+            }
         }
     };
     let results: Vec<_> = std::thread::scope(|scope| {
@@ -283,10 +290,10 @@ fn all(rows: &Rows<'_>, wikis: &mut [Wiki<'_>], lines: &[(u64, String)]) -> Resu
     });
     let mut all = Vec::with_capacity(lines.len());
     for result in results {
-        all.extend(result.map_err(|_| PrepareError::Internal("a thread that makes rows ended early"))??);
+        all.extend(result.map_err(|_| PrepareError::Internal("a thread that makes rows ended early"))?);
     }
     all.sort_unstable_by_key(|(at, _)| *at);
-    Ok(all.into_iter().map(|(_, made)| made).collect())
+    all.into_iter().map(|(_, made)| made).collect()
 }
 
 /// The lines of a small file, with their numbers.
