@@ -482,7 +482,7 @@ pub struct ImageRecord {
     /// Its height in pixels.
     pub height: u32,
     /// What was done, in order: `first_frame`, `cmyk:rgb`, `icc:dropped`, `orient:6`, `depth:8`, `alpha:white`,
-    /// `resize:bicubic:1288x966`, `encode:jpeg:90`. Empty for an image that was used as it is.
+    /// `resize:bicubic:1288x966`, `encode:jpeg:90`, `grid:1x54x72`. Empty for an image that was used as it is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<String>,
 }
@@ -610,8 +610,46 @@ impl AudioFile {
 pub struct PreparedImage {
     /// Hash of what was used; equal digests are equal images.
     pub digest: Digest,
-    /// The file, shared by all requests on the image.
-    pub file: Arc<ImageFile>,
+    /// What the model gets of it.
+    pub content: ImageContent,
+}
+
+impl PreparedImage {
+    /// The file, where the model takes files.
+    pub fn file(&self) -> Option<&Arc<ImageFile>> {
+        match &self.content {
+            ImageContent::File(file) => Some(file),
+            ImageContent::Pixels(_) => None,
+        }
+    }
+
+    /// The pixels, where the model takes pixels.
+    pub fn pixels(&self) -> Option<&RgbImage> {
+        match &self.content {
+            ImageContent::File(_) => None,
+            ImageContent::Pixels(pixels) => Some(pixels),
+        }
+    }
+}
+
+/// An image in the form that a model takes, shared by all requests on the image.
+#[derive(Clone, Debug)]
+pub enum ImageContent {
+    /// Pixels in the size that the model wants, for local models.
+    Pixels(Arc<RgbImage>),
+    /// A file, for endpoints.
+    File(Arc<ImageFile>),
+}
+
+/// Pixels of red, green and blue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RgbImage {
+    /// Width in pixels.
+    pub width: usize,
+    /// Height in pixels.
+    pub height: usize,
+    /// Three values a pixel, row by row.
+    pub data: Vec<u8>,
 }
 
 /// An image as it goes on the wire: a whole file.

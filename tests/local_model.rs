@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use harness::media::audio::mel::MelExtractor;
 use harness::model::local::{LocalModel, LocalSpec, SpeechSpec, check};
-use harness::model::{Answer, AudioNeed, Model, Prepared};
+use harness::model::{Answer, AudioNeed, ImageNeed, Model, Prepared};
 use harness::types::{
     AudioContent, AudioRef, Digest, Generation, ImageRef, LogMel, Message, Outcome, Part, PreparedAudio,
     Prompt, Role, Window,
@@ -116,7 +116,7 @@ fn the_model_says_who_it_is_and_what_it_takes() {
         ("local", "f32", "cpu")
     );
     assert_eq!(model.accepts().audio, AudioNeed::LogMel { bins: 128 });
-    assert_eq!((model.accepts().max_seconds, model.accepts().images), (30.0, false));
+    assert_eq!((model.accepts().max_seconds, model.accepts().images), (30.0, ImageNeed::None));
     assert_eq!((model.batch_size(), model.concurrency()), (4, 1));
     assert_eq!(inventory.parameters, 372_608);
     assert_eq!((inventory.bins, inventory.vocabulary, inventory.max_positions), (Some(128), 640, 8192));

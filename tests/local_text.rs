@@ -9,7 +9,7 @@ use harness::model::local::device::{DeviceChoice, DtypeChoice};
 use harness::model::local::generate::Generated;
 use harness::model::local::text::TextModel;
 use harness::model::local::{LocalModel, LocalSpec, SpeechSpec, check};
-use harness::model::{AudioNeed, Model, Prepared};
+use harness::model::{AudioNeed, ImageNeed, Model, Prepared};
 use harness::types::{AudioRef, Digest, Generation, Message, Outcome, Part, Prompt, Role, Window};
 use serde_json::{Value, json};
 
@@ -138,7 +138,7 @@ fn spec(name: &str, architecture: &str) -> LocalSpec {
 fn text_models_are_local_models() {
     let model = LocalModel::load(&spec("qwen3-q4_0.gguf", "qwen3")).unwrap();
     assert_eq!((model.identity().model.as_str(), model.identity().dtype.as_str()), ("qwen3", "f32"));
-    assert_eq!((model.accepts().audio.clone(), model.accepts().images), (AudioNeed::None, false));
+    assert_eq!((model.accepts().audio.clone(), model.accepts().images), (AudioNeed::None, ImageNeed::None));
     let text = |text: &str| Prompt::Chat(vec![Message::text(Role::User, text)]);
     let clip = Part::Audio(AudioRef { name: "a.wav".to_owned(), window: Window::Whole });
     let heard = Prompt::Chat(vec![Message { role: Role::User, parts: vec![clip] }]);

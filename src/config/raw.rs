@@ -25,9 +25,10 @@ use crate::types::{Profile, Window};
 
 /// The architectures of local models, each with the longest clip in seconds that it takes; 0 for those that
 /// hear nothing.
-pub const ARCHITECTURES: [(&str, f64); 6] = [
+pub const ARCHITECTURES: [(&str, f64); 7] = [
     ("qwen2_audio", 30.0),
     ("whisper", 3600.0),
+    ("qwen2_5_vl", 0.0),
     ("llama", 0.0),
     ("qwen2", 0.0),
     ("qwen3", 0.0),
@@ -161,7 +162,7 @@ pub struct RawModel {
     pub published_as: Option<String>,
     /// What the model gets of a clip.
     pub audio: Option<RawAudio>,
-    /// What an endpoint gets of an image.
+    /// What the model gets of an image.
     pub image: Option<RawImage>,
     /// How an endpoint is spoken to: details of the wire form.
     pub endpoint: Option<RawEndpoint>,

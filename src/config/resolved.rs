@@ -184,7 +184,7 @@ pub struct ReplayConfig {
 /// The keys of `[model]` that belong to local models.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LocalConfig {
-    /// The architecture: `qwen2_audio`, `whisper`, `llama`, `qwen2`, `qwen3` or `gemma3`.
+    /// The architecture: `qwen2_audio`, `whisper`, `qwen2_5_vl`, `llama`, `qwen2`, `qwen3` or `gemma3`.
     pub architecture: String,
     /// The folder of its files, or a GGUF file.
     pub weights: PathBuf,

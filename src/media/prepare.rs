@@ -3,18 +3,20 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::audio::mel::{MelError, MelExtractor};
 use super::audio::windows::cut;
 use super::audio::{AudioError, DecodeSpec};
 use super::content::Content;
-use super::image::ImageTransform;
+use super::image::{ImageError, ImageTransform, fit};
 use super::shelf::Shelf;
 use super::source::{FileFacts, MediaContent, MediaSource};
 use super::{sentence, wav};
-use crate::model::{AudioNeed, MediaLimits};
+use crate::model::{AudioNeed, ImageNeed, MediaLimits};
 use crate::types::{
-    AudioContent, AudioFile, AudioRecord, AudioRef, AudioSource, Digest, ImageFile, ImageRecord,
-    PreparedAudio, PreparedImage, SentFile, Window,
+    AudioContent, AudioFile, AudioRecord, AudioRef, AudioSource, Digest, ImageContent, ImageFile,
+    ImageRecord, PreparedAudio, PreparedImage, RgbImage, SentFile, Window,
 };
 
 /// The rate of log-mel features, in Hz.
@@ -105,8 +107,17 @@ pub struct ReadyImage {
 
 impl ReadyImage {
     /// The file that goes to an endpoint.
-    pub fn sent(&self) -> SentFile {
-        SentFile { format: self.image.file.format.clone(), bytes: self.image.file.bytes.len() as u64 }
+    pub fn sent(&self) -> Option<SentFile> {
+        let file = self.image.file()?;
+        Some(SentFile { format: file.format.clone(), bytes: file.bytes.len() as u64 })
+    }
+
+    /// Bytes that it takes in memory: for a file with its base64.
+    fn weight(&self) -> usize {
+        match &self.image.content {
+            ImageContent::Pixels(pixels) => pixels.data.len(),
+            ImageContent::File(file) => file.bytes.len() / 3 * 7,
+        }
     }
 }
 
@@ -124,7 +135,7 @@ enum Audio {
 pub struct Preparer {
     audio: Audio,
     max_seconds: f64,
-    images: bool,
+    images: ImageNeed,
     transform: ImageTransform,
     clips: Shelf<Made<Ready>>,
     pictures: Shelf<Made<ReadyImage>>,
@@ -148,9 +159,7 @@ impl Preparer {
             images: limits.images,
             transform: ImageTransform::default(),
             clips: Shelf::new(|made| made.as_ref().map_or(0, |ready| ready.weight())),
-            pictures: Shelf::new(|made| {
-                made.as_ref().map_or(0, |ready| ready.image.file.bytes.len() / 3 * 7)
-            }),
+            pictures: Shelf::new(|made| made.as_ref().map_or(0, |ready| ready.weight())),
         })
     }
 
@@ -169,6 +178,11 @@ impl Preparer {
     /// About how many bytes of memory a file of `bytes` bytes takes on its way to a model. Nothing for local models that
     /// hear one window: features are all of one size, so a number of requests bounds them.
     pub fn estimate(&self, bytes: u64) -> u64 {
+        if let ImageNeed::Pixels(need) = &self.images {
+            // A photograph has a byte or so for each five of its pixels, and is made no larger than the model takes it.
+            let most = self.transform.max_pixels.unwrap_or(need.max_pixels).saturating_mul(3);
+            return bytes.saturating_mul(16).min(most).saturating_add(bytes);
+        }
         match &self.audio {
             Audio::LogMel(_) | Audio::Unread => 0,
             // A second of 16 kHz in 16 bits has 32 kB, and so have its features; FLAC is half as large.
@@ -209,10 +223,17 @@ impl Preparer {
 
     /// An image, ready, in the same way.
     pub fn image(&self, source: &MediaSource) -> Result<Arc<ReadyImage>, MediaError> {
-        if !self.images {
-            return Err(MediaError::NotSeen);
-        }
-        let made = || bad(source, read_image(source, &self.transform));
+        let made = || match &self.images {
+            ImageNeed::None => Err(MediaError::NotSeen),
+            ImageNeed::File => bad(source, read_image(source, |bytes| as_file(&bytes, &self.transform))),
+            ImageNeed::Pixels(need) => bad(
+                source,
+                read_image(source, |bytes| {
+                    let (pixels, record) = fit(&bytes, need, &self.transform).map_err(sentence_of)?;
+                    Ok((as_pixels(pixels), Some(record)))
+                }),
+            ),
+        };
         self.pictures.slot(source, Window::Whole).get_or_init(made).clone()
     }
 
@@ -252,11 +273,40 @@ fn bad<T>(source: &MediaSource, made: Result<T, String>) -> Made<T> {
     made.map(Arc::new).map_err(|reason| MediaError::File { source_name: source.to_string(), reason })
 }
 
-fn read_image(source: &MediaSource, transform: &ImageTransform) -> Result<ReadyImage, String> {
+fn sentence_of(error: ImageError) -> String {
+    error.to_string()
+}
+
+/// An image as endpoints get it.
+fn as_file(
+    bytes: &Bytes,
+    transform: &ImageTransform,
+) -> Result<(PreparedImage, Option<ImageRecord>), String> {
+    let made = transform.carry_out(bytes).map_err(sentence_of)?;
+    let digest = Digest::of(&made.bytes);
+    let content = ImageContent::File(Arc::new(ImageFile::new(made.bytes, made.format)));
+    Ok((PreparedImage { digest, content }, made.record))
+}
+
+/// An image as models of patches get it. Its digest is that of its size and its pixels.
+fn as_pixels(pixels: RgbImage) -> PreparedImage {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&(pixels.width as u64).to_le_bytes());
+    hasher.update(&(pixels.height as u64).to_le_bytes());
+    hasher.update(&pixels.data);
+    let digest = Digest(*hasher.finalize().as_bytes());
+    PreparedImage { digest, content: ImageContent::Pixels(Arc::new(pixels)) }
+}
+
+/// Reads an image, and makes of its file what the model gets.
+fn read_image(
+    source: &MediaSource,
+    make: impl FnOnce(Bytes) -> Result<(PreparedImage, Option<ImageRecord>), String>,
+) -> Result<ReadyImage, String> {
     let file = source.facts().map_err(sentence)?;
     let too_large = |bytes: u64| {
         (bytes > MOST_IMAGE_BYTES)
-            .then(|| format!("has {bytes} bytes, more than any endpoint takes of an image"))
+            .then(|| format!("has {bytes} bytes, more than any model takes of an image"))
     };
     if let Some(sentence) = too_large(file.bytes).filter(|_| !source.is_embedded()) {
         return Err(sentence);
@@ -268,10 +318,8 @@ fn read_image(source: &MediaSource, transform: &ImageTransform) -> Result<ReadyI
     if let Some(sentence) = too_large(bytes.len() as u64) {
         return Err(sentence);
     }
-    let made = transform.carry_out(&bytes).map_err(|error| error.to_string())?;
-    let digest = Digest::of(&made.bytes);
-    let image = PreparedImage { digest, file: Arc::new(ImageFile::new(made.bytes, made.format)) };
-    Ok(ReadyImage { image, record: made.record, file })
+    let (image, record) = make(bytes)?;
+    Ok(ReadyImage { image, record, file })
 }
 
 /// A limit from which on every clip is short enough: Gemini's, the longest that a server states.

@@ -9,7 +9,11 @@ use crate::media::{RawSamples, ReadMedia, SampleValues};
 
 fn limits(formats: &[&str], max_seconds: f64) -> MediaLimits {
     let formats = formats.iter().map(|&name| name.to_owned()).collect();
-    MediaLimits { audio: AudioNeed::File { formats, max_bytes: 100_000 }, max_seconds, images: true }
+    MediaLimits {
+        audio: AudioNeed::File { formats, max_bytes: 100_000 },
+        max_seconds,
+        images: ImageNeed::File,
+    }
 }
 
 struct Case {
@@ -177,11 +181,12 @@ fn a_clip_is_read_once_and_images_are_sniffed() {
 
     let png = case.put("x.jpg", b"\x89PNG\r\n\x1a\n....");
     let ready = preparer.image(&png.as_path().into()).unwrap();
-    assert_eq!((ready.sent().format.as_str(), ready.sent().bytes, ready.file.bytes), ("png", 12, 12));
+    let sent = ready.sent().unwrap();
+    assert_eq!((sent.format.as_str(), sent.bytes, ready.file.bytes), ("png", 12, 12));
     assert_eq!(ready.image.digest, Digest::of(b"\x89PNG\r\n\x1a\n...."));
     let tiff = case.put("x.tif", b"II*\0");
     assert!(preparer.image(&tiff.into()).unwrap_err().to_string().contains("is a TIFF image"));
-    let blind = MediaLimits { images: false, ..limits(&["wav"], 9.0) };
+    let blind = MediaLimits { images: ImageNeed::None, ..limits(&["wav"], 9.0) };
     let blind = Preparer::new(&blind, Transcode::Never).unwrap();
     assert!(matches!(blind.image(&png.into()), Err(MediaError::NotSeen)));
 }
@@ -231,7 +236,7 @@ fn a_recogniser_gets_the_whole_clip_in_windows() {
     let limits = |max_seconds| MediaLimits {
         audio: AudioNeed::LogMelWindows { bins: 80 },
         max_seconds,
-        images: false,
+        images: ImageNeed::None,
     };
     for (seconds, windows) in [(1, 1), (30, 1), (31, 2), (70, 3)] {
         let path = case.wav("a.wav", seconds * 8000);

@@ -66,6 +66,30 @@ pub enum AudioNeed {
     },
 }
 
+/// What images a model wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ImageNeed {
+    /// The model sees nothing.
+    None,
+    /// A whole file, untouched but for what the config asks for.
+    File,
+    /// Pixels in a size that can be cut into patches.
+    Pixels(PatchNeed),
+}
+
+/// The size that a model of patches wants of an image, and how it comes about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PatchNeed {
+    /// The side of a patch in pixels.
+    pub patch: u32,
+    /// Patches a side that become one token: sides are multiples of `patch` times this.
+    pub merge: u32,
+    /// Images of fewer pixels are made larger.
+    pub min_pixels: u64,
+    /// Images of more pixels are made smaller.
+    pub max_pixels: u64,
+}
+
 /// What a model accepts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MediaLimits {
@@ -73,8 +97,8 @@ pub struct MediaLimits {
     pub audio: AudioNeed,
     /// The longest clip in seconds.
     pub max_seconds: f64,
-    /// Whether it sees images.
-    pub images: bool,
+    /// What images it wants.
+    pub images: ImageNeed,
 }
 
 /// A request whose media are ready.

@@ -273,6 +273,7 @@ pub const KINDS: &[Kind] = &[
         architectures: &[
             ("qwen2_audio", "Qwen2-Audio (speech and sound in, text out)"),
             ("whisper", "Whisper (speech in, its words out)"),
+            ("qwen2_5_vl", "Qwen2.5-VL (images and text in, text out)"),
             ("llama", "Llama, SmolLM2 and their like (text; safetensors or GGUF)"),
             ("qwen2", "Qwen2 and Qwen2.5 (text; safetensors or GGUF)"),
             ("qwen3", "Qwen3, dense (text; safetensors or GGUF)"),

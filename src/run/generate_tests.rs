@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use super::*;
 use crate::config::BenchmarkConfig;
 use crate::dataset::Dataset;
-use crate::model::{AudioNeed, MediaLimits, ModelIdentity};
+use crate::model::{AudioNeed, ImageNeed, MediaLimits, ModelIdentity};
 use crate::prompt::PromptSet;
 use crate::run::plan::{Plan, Recipe, Section};
 use crate::types::{Generation, Part, Usage, Window};
@@ -48,7 +48,7 @@ impl Scripted {
                 dtype: text(),
                 device: text(),
             },
-            limits: MediaLimits { audio: AudioNeed::None, max_seconds: 30.0, images: false },
+            limits: MediaLimits { audio: AudioNeed::None, max_seconds: 30.0, images: ImageNeed::None },
             batch,
             concurrency,
             asked: Mutex::default(),

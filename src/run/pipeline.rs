@@ -137,7 +137,7 @@ impl Item {
             modified: ready.file.modified,
             audio: None,
             image: ready.record.clone(),
-            sent: Some(ready.sent()),
+            sent: ready.sent(),
         });
         clips.chain(images).collect()
     }
@@ -265,7 +265,7 @@ fn failure(error: &MediaError) -> Failure {
 mod tests {
     use super::*;
     use crate::media::Transcode;
-    use crate::model::{AudioNeed, MediaLimits};
+    use crate::model::{AudioNeed, ImageNeed, MediaLimits};
     use crate::types::{AudioRef, Message, Part, Planned, Prompt, Role, Tags, Window};
 
     fn request(clips: &[&str]) -> PlannedRequest {
@@ -295,7 +295,7 @@ mod tests {
         }
         let dataset = Dataset::open(&dir.path().join("rows.jsonl"), None).unwrap();
         let audio = AudioNeed::File { formats: vec!["wav".to_owned()], max_bytes: u64::MAX };
-        let limits = MediaLimits { audio, max_seconds: 30.0, images: false };
+        let limits = MediaLimits { audio, max_seconds: 30.0, images: ImageNeed::None };
         let preparer = Preparer::new(&limits, Transcode::Never).unwrap();
         let (rooms_in, mut rooms_out) = mpsc::unbounded_channel();
         let walker = tokio::task::spawn_blocking(move || {

@@ -2,6 +2,7 @@
 //! stands in the file.
 
 use super::super::hub::is_repo;
+use super::super::raw::ARCHITECTURES;
 use super::super::resolve::{DEFAULT_CONCURRENCY, public_address};
 use super::super::resolved::ModelKind;
 use super::super::schema;
@@ -19,7 +20,7 @@ type Belongs = (&'static [&'static str], &'static str, &'static [ModelKind], &'s
 
 const REPLAY: &[ModelKind] = &[Replay];
 
-const BELONGS: [Belongs; 33] = [
+const BELONGS: [Belongs; 39] = [
     (&[], "architecture", &[Local], "local models"),
     (&[], "weights", &[Local], "local models"),
     (&[], "device", &[Local], "local models"),
@@ -30,7 +31,13 @@ const BELONGS: [Belongs; 33] = [
     (&[], "base_urls", ENDPOINTS, "endpoints"),
     (&[], "api_key_env", ENDPOINTS, "endpoints"),
     (&[], "api_version", &[Azure, Gemini, Anthropic], "`azure`, `gemini` and `anthropic`"),
-    (&[], "image", &[OpenAi, Azure, Gemini, Anthropic], "chat models"),
+    (&[], "image", &[OpenAi, Azure, Gemini, Anthropic, Local], "chat models"),
+    (&["image"], "max_side", &[OpenAi, Azure, Gemini, Anthropic], "endpoints"),
+    (&["image"], "format", &[OpenAi, Azure, Gemini, Anthropic], "endpoints"),
+    (&["image"], "quality", &[OpenAi, Azure, Gemini, Anthropic], "endpoints"),
+    (&["image"], "alpha", &[OpenAi, Azure, Gemini, Anthropic], "endpoints"),
+    (&["image"], "first_frame", &[OpenAi, Azure, Gemini, Anthropic], "endpoints"),
+    (&["image"], "filter", &[OpenAi, Azure, Gemini, Anthropic], "endpoints"),
     (&[], "endpoint", ENDPOINTS, "endpoints"),
     (&[], "transcription", &[Transcription, Local], "`transcription` and local Whisper"),
     (&["transcription"], "prompt", &[Transcription], "`transcription`"),
@@ -60,6 +67,9 @@ const BELONGS: [Belongs; 33] = [
     (&["endpoint"], "system_role", &[OpenAi, Azure, Gemini, Anthropic], "chat models"),
 ];
 
+/// The architecture of local models that sees images.
+const SEES: &str = "qwen2_5_vl";
+
 /// Names of formats that sniffing gives, or that a server may take.
 const FORMATS: [&str; 12] =
     ["wav", "mp3", "flac", "ogg", "opus", "aac", "aiff", "mp4", "m4a", "webm", "amr", "wma"];
@@ -71,6 +81,11 @@ impl Walk<'_> {
     pub(super) fn model(&mut self, model: &Node) {
         let typed = model.key("kind").and_then(Node::as_str);
         let Some(kind) = ModelKind::ALL.into_iter().find(|kind| Some(kind.as_str()) == typed) else { return };
+        // A local model that sees no images. One whose architecture is not known is told so elsewhere.
+        let architecture = model.key("architecture").and_then(Node::as_str);
+        let blind = kind == Local
+            && architecture
+                .is_some_and(|name| name != SEES && ARCHITECTURES.iter().any(|(known, _)| *known == name));
         for (sections, key, kinds, owner) in BELONGS {
             let section = sections.iter().try_fold(model, |node, section| node.key(section));
             let Some(node) = section.and_then(|section| section.key(key)) else { continue };
@@ -78,6 +93,7 @@ impl Walk<'_> {
             let refused = match sections {
                 ["endpoint"] => matches!(kind, Local | Replay),
                 ["transcription"] => !matches!(kind, Local | Transcription),
+                ["image"] => matches!(kind, Transcription | Replay) || blind,
                 _ => false,
             };
             if !kinds.contains(&kind) && !refused {
@@ -98,6 +114,9 @@ impl Walk<'_> {
             }
             if let Some(told) = model.key("transcription") {
                 self.local_transcription(model, told);
+            }
+            if let Some(image) = model.key("image").filter(|_| blind) {
+                self.foreign("image", image, kind, "chat models and local models that see images");
             }
             return;
         }
@@ -251,6 +270,14 @@ impl Walk<'_> {
             }
             ("dtype" | "device" | "weights" | "architecture", _) => {
                 "the server has settled it: leave the key out, or set kind = \"local\"".to_owned()
+            }
+            ("max_side" | "format" | "quality" | "alpha" | "first_frame" | "filter", Local) => {
+                "leave it out: a local model gets images in the size and form that it was trained on; `max_pixels` makes \
+                 them smaller"
+                    .to_owned()
+            }
+            ("image", Local) => {
+                format!("leave it out, or name a model that sees images: architecture = \"{SEES}\"")
             }
             (_, Local) => {
                 "leave it out, or name the kind of the endpoint: openai, azure, gemini, anthropic or \

@@ -1,19 +1,21 @@
-//! The keys of `[model.image]`: what an endpoint gets of an image.
+//! The keys of `[model.image]`: what the model gets of an image.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::config::image::{ImageAlpha, ImageFilter, ImageFormat};
 
-/// What an endpoint gets of an image. By default the file byte for byte; whatever is done to one is recorded with its
-/// response.
+/// What the model gets of an image. An endpoint gets the file byte for byte by default; a local model always gets pixels
+/// in a size that suits it, for which only `max_pixels` and `orient` count. Whatever is done to an image is recorded with
+/// its response.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RawImage {
     /// The longest side in pixels: larger images are made smaller, in the same proportions. No limit by default.
     #[schemars(range(min = 1, max = 65_535), example = 2048)]
     pub max_side: Option<u64>,
-    /// The most pixels: larger images are made smaller, in the same proportions. No limit by default.
+    /// The most pixels: larger images are made smaller, in the same proportions. No limit by default; that of its
+    /// `preprocessor_config.json` for a local model.
     #[schemars(range(min = 1, max = 1_000_000_000), example = 1_003_520)]
     pub max_pixels: Option<u64>,
     /// The format that images are sent in. `original` keeps each one's own; one that has to be written anew and is

@@ -188,6 +188,29 @@ fn a_local_whisper_is_told_language_and_text() {
 }
 
 #[test]
+fn a_local_model_that_sees_takes_limits_of_pixels() {
+    let sees = SMALL.replace("qwen2_audio", "qwen2_5_vl");
+    let told = |lines: &str| format!("[model.image]\n{lines}\n\n[[benchmark]]");
+    let with = |text: &str, lines: &str| text.replacen("[[benchmark]]", &told(lines), 1);
+    let image = config(&with(&sees, "max_pixels = 1003520\norient = true"), &[]).model.image;
+    assert_eq!((image.max_pixels, image.orient), (Some(1_003_520), true));
+    for (text, lines, parts) in [
+        (&sees, "max_side = 900", vec!["`max_side` belongs to endpoints; this model is `local`"]),
+        (&sees, "format = 'png'\nfilter = 'lanczos'", vec!["`format` belongs", "`filter` belongs"]),
+        // Once for the section, not again for its keys.
+        (
+            &SMALL.to_owned(),
+            "max_side = 900",
+            vec!["`image` belongs to chat models and local models that see"],
+        ),
+    ] {
+        let found = problems(&with(text, lines), &[]);
+        assert_eq!(found.len(), parts.len(), "{found:?}");
+        assert!(found.iter().zip(&parts).all(|(found, part)| found.contains(part)), "{found:?}");
+    }
+}
+
+#[test]
 fn endpoint_values_that_make_no_sense() {
     for (lines, expect) in [
         ("[model.audio]\nwindow = 'first'", "to send the first seconds of a clip it has to be written anew"),

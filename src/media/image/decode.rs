@@ -112,8 +112,9 @@ impl<'a> Opened<'a> {
         if self.orientation >= 5 { (height, width) } else { (width, height) }
     }
 
-    /// The pixels of the first frame, upright, with 8 bits a channel: grey, grey and alpha, RGB or RGBA.
-    pub(super) fn decode(self) -> Result<Decoded, ImageError> {
+    /// The pixels of the first frame, upright where that is asked for, with 8 bits a channel: grey, grey and alpha, RGB or
+    /// RGBA.
+    pub(super) fn decode(self, upright: bool) -> Result<Decoded, ImageError> {
         let format = self.format;
         if format == "jpeg" && !frames::jpeg_is_whole(self.bytes) {
             return Err(ImageError::Cut { format });
@@ -135,7 +136,8 @@ impl<'a> Opened<'a> {
         if self.has_profile {
             steps.push("icc:dropped".to_owned());
         }
-        if let Some(turn) = Orientation::from_exif(self.orientation).filter(|_| self.orientation != 1) {
+        let turned = upright && self.orientation != 1;
+        if let Some(turn) = Orientation::from_exif(self.orientation).filter(|_| turned) {
             image.apply_orientation(turn);
             steps.push(format!("orient:{}", self.orientation));
         }
@@ -161,9 +163,9 @@ impl<'a> Opened<'a> {
     }
 }
 
-/// The pixels of an image as local models take them: the first frame, upright, 8 bits a channel; and what was done.
+/// The pixels of an image: the first frame, upright, 8 bits a channel; and what was done.
 pub fn decode(bytes: &[u8]) -> Result<(Pixels, Vec<String>), ImageError> {
-    let Decoded { pixels, steps } = Opened::new(bytes)?.decode()?;
+    let Decoded { pixels, steps } = Opened::new(bytes)?.decode(true)?;
     Ok((pixels, steps))
 }
 

@@ -31,6 +31,34 @@ pub enum ImageError {
         /// Its height.
         height: u32,
     },
+    /// Too long for its width, for a model that takes patches.
+    #[error(
+        "has {width} x {height} pixels: one side is more than {most} times the other, and the model takes no such image; \
+         cut it, or leave it out"
+    )]
+    Thin {
+        /// Its width.
+        width: u32,
+        /// Its height.
+        height: u32,
+        /// The most that one side may be longer.
+        most: u32,
+    },
+    /// No size fits the limits of a model that takes patches.
+    #[error(
+        "has {width} x {height} pixels, for which there is no size between the limits of {min} and {max} pixels that can be \
+         computed with: change `max_pixels` under [model.image], or leave it out"
+    )]
+    Patches {
+        /// Its width.
+        width: u32,
+        /// Its height.
+        height: u32,
+        /// The fewest pixels that the model takes.
+        min: u64,
+        /// The most.
+        max: u64,
+    },
     /// The end is missing.
     #[error("is a {format} image that is cut short: get it again, or send it as it is, without a transform")]
     Cut {

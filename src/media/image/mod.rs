@@ -5,6 +5,7 @@
 
 mod decode;
 mod error;
+mod fit;
 mod frames;
 mod header;
 mod resize;
@@ -13,6 +14,7 @@ mod transform;
 
 pub use decode::decode;
 pub use error::ImageError;
+pub use fit::{fit, patched_size};
 pub use header::{Facts, ImageFacts, look, probe_image};
 pub use resize::{Filter, Pixels};
 pub(super) use sniff::format;

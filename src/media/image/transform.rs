@@ -104,7 +104,7 @@ impl ImageTransform {
             return Ok(Made { bytes: bytes.clone(), format, record: Some(untouched(format, size)) });
         }
         let written = if wanted == "jpeg" { "jpeg" } else { "png" };
-        let Decoded { mut pixels, mut steps } = opened.decode()?;
+        let Decoded { mut pixels, mut steps } = opened.decode(true)?;
         if matches!(pixels.channels(), 2 | 4) && (self.flatten || written == "jpeg") {
             pixels = over_white(pixels);
             steps.push("alpha:white".to_owned());
@@ -149,7 +149,7 @@ fn untouched(format: &str, (width, height): (u32, u32)) -> ImageRecord {
 }
 
 /// The image over a white ground, without alpha.
-fn over_white(pixels: Pixels) -> Pixels {
+pub(super) fn over_white(pixels: Pixels) -> Pixels {
     let (width, height, channels) = (pixels.width(), pixels.height(), pixels.channels());
     let mut data = Vec::with_capacity(pixels.data().len() / channels * (channels - 1));
     for pixel in pixels.data().chunks_exact(channels) {

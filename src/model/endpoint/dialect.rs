@@ -128,7 +128,12 @@ pub(super) fn turns<'a>(request: &'a Prepared, spec: &EndpointSpec) -> Result<Ve
                         ));
                     }
                 },
-                Part::Image(_) => Piece::Image(seen(&images.next().ok_or_else(missing)?.file, spec)?),
+                Part::Image(_) => {
+                    let file = images.next().ok_or_else(missing)?.file().ok_or_else(|| {
+                        Refusal::Media("an endpoint takes images as files, not as pixels".into())
+                    })?;
+                    Piece::Image(seen(file, spec)?)
+                }
             });
         }
         turns.push(Turn { role: message.role, pieces });
@@ -292,7 +297,9 @@ pub(super) mod testing {
     use serde_json::Value;
 
     use super::*;
-    use crate::types::{AudioRef, Digest, ImageRef, Message, PreparedAudio, PreparedImage, Window};
+    use crate::types::{
+        AudioRef, Digest, ImageContent, ImageRef, Message, PreparedAudio, PreparedImage, Window,
+    };
 
     /// A part that names a clip.
     pub(in super::super) fn clip() -> Part {
@@ -319,7 +326,7 @@ pub(super) mod testing {
         let file = Arc::new(AudioFile::new(Bytes::from_static(b"RIFF"), "wav", 1.5));
         let picture = Arc::new(ImageFile::new(Bytes::from_static(b"PNG"), "png"));
         let clip = PreparedAudio { digest: Digest::of(b"RIFF"), content: AudioContent::File(file) };
-        let image = PreparedImage { digest: Digest::of(b"PNG"), file: picture };
+        let image = PreparedImage { digest: Digest::of(b"PNG"), content: ImageContent::File(picture) };
         Prepared {
             key: Digest::of(b"key"),
             prompt: Prompt::Chat(messages),

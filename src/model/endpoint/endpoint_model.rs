@@ -18,7 +18,7 @@ use super::retry::Backoff;
 use super::spec::EndpointSpec;
 use super::spec_check::{self, EndpointError};
 use super::stats::EndpointStats;
-use crate::model::{Answer, AudioNeed, MediaLimits, Model, ModelIdentity, Prepared};
+use crate::model::{Answer, AudioNeed, ImageNeed, MediaLimits, Model, ModelIdentity, Prepared};
 use crate::types::{Generation, Outcome, Prompt, Usage};
 
 /// A model behind one or several servers.
@@ -56,7 +56,7 @@ impl EndpointModel {
                     }
                 },
                 max_seconds: limits.max_seconds,
-                images: !limits.image_formats.is_empty(),
+                images: if limits.image_formats.is_empty() { ImageNeed::None } else { ImageNeed::File },
             },
             flow: Flow::new(Rules::from(&spec), bases.len()),
             counts: Mutex::default(),

@@ -21,8 +21,8 @@ use super::{anthropic, gemini, openai};
 use crate::config::nearest;
 use crate::model::Prepared;
 use crate::types::{
-    AudioContent, AudioFile, AudioRef, Digest, Generation, ImageFile, ImageRef, Message, Part, PreparedAudio,
-    PreparedImage, Prompt, Role, Window,
+    AudioContent, AudioFile, AudioRef, Digest, Generation, ImageContent, ImageFile, ImageRef, Message, Part,
+    PreparedAudio, PreparedImage, Prompt, Role, Window,
 };
 
 /// What is asked beyond whether the server is there and answers.
@@ -327,7 +327,7 @@ fn ask(media: &[Part]) -> Prepared {
     });
     let images = parts.iter().filter(|part| matches!(part, Part::Image(_))).map(|_| PreparedImage {
         digest: Digest::of(&picture),
-        file: Arc::new(ImageFile::new(picture.clone(), "png")),
+        content: ImageContent::File(Arc::new(ImageFile::new(picture.clone(), "png"))),
     });
     Prepared {
         key: Digest::of(QUESTION.as_bytes()),

@@ -82,8 +82,37 @@ impl ChatTemplate {
 
     /// The prompt string of a chat, ready for the model's answer.
     pub fn render(&self, messages: &[Message]) -> Result<String, String> {
-        let messages = messages.iter().map(message_value).collect::<Result<Vec<_>, String>>()?;
-        self.render_values(&messages, true)
+        let hears = |part: &Part| match part {
+            // The clip's name is no part of what is asked: the same clip under another name is the same request.
+            Part::Audio(_) => Ok(json!({"type": "audio", "audio_url": "audio"})),
+            Part::Image(image) => {
+                Err(format!("the prompt holds an image ({}), and this model sees none", image.name))
+            }
+            Part::Text(text) => Ok(text_part(text)),
+        };
+        self.render_parts(messages, hears)
+    }
+
+    /// The same for a model that sees and does not hear.
+    pub fn render_seen(&self, messages: &[Message]) -> Result<String, String> {
+        let sees = |part: &Part| match part {
+            Part::Image(_) => Ok(json!({"type": "image", "image": "image"})),
+            Part::Audio(audio) => {
+                Err(format!("the prompt holds a clip ({}), and this model hears none", audio.name))
+            }
+            Part::Text(text) => Ok(text_part(text)),
+        };
+        self.render_parts(messages, sees)
+    }
+
+    fn render_parts(
+        &self,
+        messages: &[Message],
+        form: impl Fn(&Part) -> Result<Value, String>,
+    ) -> Result<String, String> {
+        let messages: Result<Vec<_>, String> =
+            messages.iter().map(|message| message_value(message, &form)).collect();
+        self.render_values(&messages?, true)
     }
 }
 
@@ -130,24 +159,18 @@ fn default_template(value: &Value) -> Option<String> {
     }
 }
 
-/// A message as templates of this model want it: the user's parts as a list, other roles' single text as a string.
-fn message_value(message: &Message) -> Result<Value, String> {
+/// A message as templates of models that hear or see want it: the user's parts as a list, other roles' single text as a
+/// string.
+fn message_value(message: &Message, form: impl Fn(&Part) -> Result<Value, String>) -> Result<Value, String> {
     if let (Role::System | Role::Assistant, [Part::Text(text)]) = (message.role, &message.parts[..]) {
         return Ok(json!({"role": message.role.as_str(), "content": text}));
     }
-    let parts = message
-        .parts
-        .iter()
-        .map(|part| match part {
-            Part::Text(text) => Ok(json!({"type": "text", "text": text})),
-            // The clip's name is no part of what is asked: the same clip under another name is the same request.
-            Part::Audio(_) => Ok(json!({"type": "audio", "audio_url": "audio"})),
-            Part::Image(image) => {
-                Err(format!("the prompt holds an image ({}), and this model sees none", image.name))
-            }
-        })
-        .collect::<Result<Vec<_>, String>>()?;
+    let parts = message.parts.iter().map(form).collect::<Result<Vec<_>, String>>()?;
     Ok(json!({"role": message.role.as_str(), "content": parts}))
+}
+
+fn text_part(text: &str) -> Value {
+    json!({"type": "text", "text": text})
 }
 
 /// A template error on one line, with its place.
@@ -172,18 +195,23 @@ mod tests {
 
     #[test]
     fn messages_take_the_form_that_templates_expect() {
-        let audio = Part::Audio(AudioRef { name: "a.wav".to_owned(), window: Window::Whole });
+        let audio = || Part::Audio(AudioRef { name: "a.wav".to_owned(), window: Window::Whole });
+        let image = || Part::Image(ImageRef { name: "i.png".to_owned() });
+        let text = || Part::Text("t".to_owned());
+        let template = ChatTemplate::compile("{{ messages | tojson }}", Vec::new()).unwrap();
+        let value = |rendered: String| serde_json::from_str::<Value>(&rendered).unwrap();
         assert_eq!(
-            message_value(&Message::text(Role::System, "s")).unwrap(),
-            json!({"role": "system", "content": "s"})
+            value(template.render(&[Message::text(Role::System, "s"), user(vec![audio(), text()])]).unwrap()),
+            json!([{"role": "system", "content": "s"}, {"role": "user", "content": [
+                {"type": "audio", "audio_url": "audio"}, {"type": "text", "text": "t"}]}])
         );
         assert_eq!(
-            message_value(&user(vec![audio, Part::Text("t".to_owned())])).unwrap(),
-            json!({"role": "user", "content": [
-                {"type": "audio", "audio_url": "audio"}, {"type": "text", "text": "t"}]})
+            value(template.render_seen(&[user(vec![image(), text()])]).unwrap()),
+            json!([{"role": "user", "content": [
+                {"type": "image", "image": "image"}, {"type": "text", "text": "t"}]}])
         );
-        let image = user(vec![Part::Image(ImageRef { name: "i.png".to_owned() })]);
-        assert!(message_value(&image).unwrap_err().contains("i.png"));
+        assert!(template.render(&[user(vec![image()])]).unwrap_err().contains("i.png"));
+        assert!(template.render_seen(&[user(vec![audio()])]).unwrap_err().contains("a.wav"));
     }
 
     #[test]

@@ -227,6 +227,7 @@ impl TextConfig {
             gemma: false,
             norms_less_one: false,
             frequencies: vec![Rope::frequencies(width, self.theta())],
+            axes: Vec::new(),
             layers: vec![LayerConfig { rope: 0, window: None }; self.num_hidden_layers],
         }
     }

@@ -13,7 +13,7 @@ use super::nn::attn::{Sight, StepView, attend, attend_step};
 use super::nn::cache::Cache;
 use super::nn::linear::Linear;
 use super::nn::norm::RmsNorm;
-use super::nn::rope::{Rope, rotate};
+use super::nn::rope::{Position, Rope, rotate};
 use super::nn::{Gate, gated};
 use super::weights::Weights;
 
@@ -53,6 +53,8 @@ pub(super) struct DecoderConfig {
     pub norms_less_one: bool,
     /// The frequencies of rotary positions, half a head each; layers name one by its place here.
     pub frequencies: Vec<Vec<f32>>,
+    /// Which of a token's three positions turns each pair of a head's values; empty where all turn by the first.
+    pub axes: Vec<usize>,
     /// The layers.
     pub layers: Vec<LayerConfig>,
 }
@@ -217,7 +219,7 @@ impl Decoder {
             layers,
             norm: norm(&format!("{prefix}model.norm"))?,
             head,
-            ropes: config.frequencies.iter().map(|f| Rope::new(f.clone(), dtype, &device)).collect(),
+            ropes: config.frequencies.iter().map(|f| Rope::new(f, &config.axes, dtype, &device)).collect(),
             gate: if gemma { Gate::GeluTanh } else { Gate::Silu },
             heads: config.heads,
             kv_heads: config.kv_heads,
@@ -243,18 +245,20 @@ impl Decoder {
     }
 
     /// The cosines and sines at positions, for each of the model's frequencies.
-    fn tables(&self, positions: &[u32]) -> Result<Vec<(Tensor, Tensor)>> {
+    fn tables(&self, positions: &[Position]) -> Result<Vec<(Tensor, Tensor)>> {
         self.ropes.iter().map(|rope| rope.at(positions)).collect()
     }
 
-    /// Computes the tokens of the segments, whose embeddings lie one after the other in `x` (tokens, width), and fills
-    /// the cache. Gives the last hidden states of the segments that want it, (wanted, width).
-    pub(super) fn prefill(&self, x: Tensor, segments: &[Segment], cache: &Cache) -> Result<Option<Tensor>> {
-        let positions: Vec<u32> = segments
-            .iter()
-            .flat_map(|segment| segment.done as u32..(segment.done + segment.tokens) as u32)
-            .collect();
-        let tables = self.tables(&positions)?;
+    /// Computes the tokens of the segments, whose embeddings lie one after the other in `x` (tokens, width) and stand at
+    /// `positions`, and fills the cache. Gives the last hidden states of the segments that want it, (wanted, width).
+    pub(super) fn prefill(
+        &self,
+        x: Tensor,
+        positions: &[Position],
+        segments: &[Segment],
+        cache: &Cache,
+    ) -> Result<Option<Tensor>> {
+        let tables = self.tables(positions)?;
         let mut x = x;
         for (index, layer) in self.layers.iter().enumerate() {
             let (queries, keys, values) = self.project(layer, &x, &tables)?;
@@ -295,10 +299,16 @@ impl Decoder {
     }
 
     /// Computes one new token for each row, whose embeddings are `x` (rows, width), and gives the hidden states. All go
-    /// into `column`; row `i` begins at column `firsts[i]`.
-    pub(super) fn step(&self, x: Tensor, column: usize, firsts: &[usize], cache: &Cache) -> Result<Tensor> {
-        let positions: Vec<u32> = firsts.iter().map(|&first| (column - first) as u32).collect();
-        let tables = self.tables(&positions)?;
+    /// into `column`; row `i` begins at column `firsts[i]`, and its token stands at `positions[i]`.
+    pub(super) fn step(
+        &self,
+        x: Tensor,
+        column: usize,
+        firsts: &[usize],
+        positions: &[Position],
+        cache: &Cache,
+    ) -> Result<Tensor> {
+        let tables = self.tables(positions)?;
         let filled = column + 1;
         // Layers with equal windows look at the same columns.
         let mut views: Vec<(Option<usize>, Vec<usize>, Option<Tensor>)> = Vec::new();

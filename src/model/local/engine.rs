@@ -7,8 +7,8 @@ use candle_core::{DType, Device};
 use super::error::LoadError;
 use super::generate::Generated;
 use super::weights::Checkpoint;
-use super::{config, qwen2_audio, text, whisper};
-use crate::model::{AudioNeed, Prepared};
+use super::{config, qwen2_5_vl, qwen2_audio, text, whisper};
+use crate::model::{AudioNeed, ImageNeed, Prepared};
 use crate::types::Digest;
 
 /// What a folder or file holds, found out from the headers and small files alone.
@@ -91,6 +91,11 @@ pub(super) trait Checked: Send {
     /// The audio that it wants, and the longest clip in seconds.
     fn audio(&self) -> (AudioNeed, f64);
 
+    /// The images that it wants.
+    fn images(&self) -> ImageNeed {
+        ImageNeed::None
+    }
+
     /// The commonest number format on disk.
     fn on_disk(&self) -> DType;
 
@@ -142,6 +147,7 @@ pub(super) fn read(path: &Path, wanted: Option<&str>) -> Result<Box<dyn Checked>
     let kind = config::model_type(path)?;
     let checked: Box<dyn Checked> = match kind.as_str() {
         config::QWEN2_AUDIO => Box::new(qwen2_audio::Checked::read(path)?),
+        qwen2_5_vl::QWEN2_5_VL => Box::new(qwen2_5_vl::CheckedVl::read(path)?),
         whisper::WHISPER => Box::new(whisper::CheckedWhisper::read(path)?),
         kind => match text::Family::of_model_type(kind) {
             Some(family) => Box::new(text::CheckedText::read(path, family)?),
@@ -149,9 +155,9 @@ pub(super) fn read(path: &Path, wanted: Option<&str>) -> Result<Box<dyn Checked>
                 return Err(LoadError::Malformed {
                     path: path.join("config.json"),
                     problem: format!(
-                        "model_type is `{kind}`, and the local models that are built in are `qwen2_audio`, `whisper`, \
-                         `llama`, `qwen2`, `qwen3` and `gemma3`; serve other models with an inference server and use \
-                         an endpoint"
+                        "model_type is `{kind}`, and the local models that are built in are `qwen2_audio`, \
+                         `whisper`, `qwen2_5_vl`, `llama`, `qwen2`, `qwen3` and `gemma3`; serve other models with an \
+                         inference server and use an endpoint"
                     ),
                 });
             }

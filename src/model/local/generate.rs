@@ -4,6 +4,7 @@
 use candle_core::{Result, Tensor};
 
 use super::decoder::{Decoder, Segment};
+use super::nn::rope::Position;
 use super::sampler::Sampler;
 use super::tokenizer::TextTokenizer;
 use crate::types::Generation;
@@ -11,30 +12,53 @@ use crate::types::Generation;
 /// The most tokens of prompts that go through the model at once; bounds the memory of a large batch.
 const MOST_TOKENS: usize = 8192;
 
-/// A prompt with its clips' vectors in place.
+/// A prompt with the vectors of its clips or images in place.
 #[derive(Clone, Debug)]
 pub(super) struct Sequence {
-    /// Token ids, each placeholder repeated once for every audio token.
+    /// Token ids, each placeholder repeated once for every token of its clip or image.
     pub ids: Vec<u32>,
-    /// The clips, in order of their places.
+    /// The clips or images, in order of their places.
     pub clips: Vec<Placed>,
+    /// Where tokens stand, where that is not simply one behind the other.
+    pub positions: Option<Positions>,
 }
 
-/// A clip within a prompt.
+/// Where the tokens of a prompt stand, and those behind it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Positions {
+    /// One for each token of the prompt.
+    pub prompt: Vec<Position>,
+    /// That of the first token behind it; each further one stands one later.
+    pub next: u32,
+}
+
+/// A clip or an image within a prompt.
 #[derive(Clone, Debug)]
 pub(super) struct Placed {
     /// The place of its first token.
     pub start: usize,
     /// Projected vectors, (tokens, width).
     pub vectors: Tensor,
-    /// Equal for equal clips of a batch.
+    /// Equal for equal clips or images of a batch.
     pub identity: usize,
 }
 
-/// What stands at a place of a prompt: an id, and for audio which clip and which of its vectors.
+/// What stands at a place of a prompt: an id, and for media which clip or image and which of its vectors.
 type Symbol = (u32, Option<(usize, usize)>);
 
 impl Sequence {
+    /// A prompt of nothing but text.
+    pub(super) fn of_text(ids: Vec<u32>) -> Self {
+        Self { ids, clips: Vec::new(), positions: None }
+    }
+
+    /// Where a token of the prompt or behind it stands.
+    fn position(&self, index: usize) -> Position {
+        let Some(positions) = &self.positions else { return [index as u32; 3] };
+        let behind = |index: usize| [positions.next + (index - positions.prompt.len()) as u32; 3];
+        positions.prompt.get(index).copied().unwrap_or_else(|| behind(index))
+    }
+
     /// What stands at each place.
     fn symbols(&self) -> Result<Vec<Symbol>> {
         let mut symbols: Vec<Symbol> = self.ids.iter().map(|&id| (id, None)).collect();
@@ -203,7 +227,12 @@ fn generate(
         let ids: Vec<u32> = active.iter().filter_map(|&index| responses[index].last().copied()).collect();
         let firsts: Vec<usize> =
             active.iter().map(|&index| longest - asks[index].sequence.ids.len()).collect();
-        let hidden = text.step(text.embed(&ids)?, column, &firsts, &cache)?;
+        let positions: Vec<Position> = active
+            .iter()
+            .zip(&firsts)
+            .map(|(&index, first)| asks[index].sequence.position(column - first))
+            .collect();
+        let hidden = text.step(text.embed(&ids)?, column, &firsts, &positions, &cache)?;
         logits = text.logits(&hidden)?;
         column += 1;
     }
@@ -253,12 +282,15 @@ fn run(
             end += 1;
         }
         let mut pieces = Vec::new();
+        let mut positions = Vec::with_capacity(tokens);
         for segment in &segments[start..end] {
             let (from, to) = (segment.done, segment.done + segment.tokens);
-            asks[segment.row].sequence.embed(text, from, to, &mut pieces)?;
+            let sequence = &asks[segment.row].sequence;
+            sequence.embed(text, from, to, &mut pieces)?;
+            positions.extend((from..to).map(|index| sequence.position(index)));
         }
         let x = Tensor::cat(&pieces, 0)?;
-        if let Some(hidden) = text.prefill(x, &segments[start..end], cache)? {
+        if let Some(hidden) = text.prefill(x, &positions, &segments[start..end], cache)? {
             logits.extend(text.logits(&hidden)?);
         }
         start = end;

@@ -16,6 +16,7 @@ use super::engine::{self, Engine, Inventory, Reply};
 use super::error::LoadError;
 use super::generate::{self, Ask, Generated, Placed, Sequence};
 use super::projector::Projector;
+use super::remembered::Remembered;
 use super::sampler::Sampler;
 use super::tokenizer::AudioTokenizer;
 use super::weights::{Checkpoint, Names};
@@ -24,10 +25,6 @@ use crate::types::{Digest, LogMel, PreparedAudio, Prompt};
 
 /// The audio window of the encoder in seconds.
 const WINDOW_SECONDS: f64 = 30.0;
-
-/// The most clips and bytes that are remembered after they were encoded.
-const MOST_CLIPS: usize = 256;
-const MOST_BYTES: usize = 512 << 20;
 
 /// The most positions that go through the encoder at once: four whole windows.
 const MOST_POSITIONS: usize = 6000;
@@ -305,7 +302,7 @@ impl Qwen2Audio {
                     let identity = identities.get(&audio.digest).copied()?;
                     Some(Placed { start, vectors: vectors.get(identity)?.clone(), identity })
                 });
-                Ok(Sequence { ids: expanded.ids.clone(), clips: placed.collect() })
+                Ok(Sequence { clips: placed.collect(), ..Sequence::of_text(expanded.ids.clone()) })
             })
             .collect()
     }
@@ -340,7 +337,7 @@ impl Qwen2Audio {
 
     /// How many clips were encoded so far.
     pub fn encoded_clips(&self) -> u64 {
-        self.remembered.computed
+        self.remembered.computed()
     }
 }
 
@@ -354,60 +351,5 @@ impl Engine for Qwen2Audio {
             generated,
         };
         Ok(answers.into_iter().map(|answer| answer.map(reply)).collect())
-    }
-}
-
-/// Projected vectors of the clips that were used last.
-#[derive(Default)]
-struct Remembered {
-    clips: HashMap<Digest, (Tensor, u64)>,
-    bytes: usize,
-    clock: u64,
-    computed: u64,
-}
-
-impl Remembered {
-    fn get(&mut self, digest: Digest) -> Option<Tensor> {
-        self.clock += 1;
-        let (vectors, used) = self.clips.get_mut(&digest)?;
-        *used = self.clock;
-        Some(vectors.clone())
-    }
-
-    fn put(&mut self, digest: Digest, vectors: &Tensor) {
-        let size = |vectors: &Tensor| vectors.elem_count() * vectors.dtype().size_in_bytes();
-        self.clock += 1;
-        self.computed += 1;
-        self.bytes += size(vectors);
-        if let Some((old, _)) = self.clips.insert(digest, (vectors.clone(), self.clock)) {
-            self.bytes -= size(&old);
-        }
-        while self.clips.len() > MOST_CLIPS || self.bytes > MOST_BYTES {
-            let oldest = self.clips.iter().min_by_key(|(_, (_, used))| *used).map(|(digest, _)| *digest);
-            let Some((old, _)) = oldest.and_then(|digest| self.clips.remove(&digest)) else { break };
-            self.bytes -= size(&old);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_clips_used_last_are_remembered() {
-        let mut remembered = Remembered::default();
-        let digest = |number: usize| Digest::of(&number.to_le_bytes());
-        let vectors = Tensor::zeros((4, 2), DType::F32, &Device::Cpu).unwrap();
-        for number in 0..MOST_CLIPS {
-            remembered.put(digest(number), &vectors);
-        }
-        assert!(remembered.get(digest(0)).is_some());
-        remembered.put(digest(MOST_CLIPS), &vectors);
-        assert!(remembered.get(digest(0)).is_some() && remembered.get(digest(1)).is_none());
-        assert_eq!(remembered.bytes, MOST_CLIPS * 32);
-        let large = Tensor::zeros((MOST_BYTES / 4, 1), DType::F32, &Device::Cpu).unwrap();
-        remembered.put(digest(9999), &large);
-        assert_eq!((remembered.clips.len(), remembered.bytes), (1, MOST_BYTES));
     }
 }

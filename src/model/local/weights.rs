@@ -36,10 +36,11 @@ const WHOLE: u64 = 16 << 20;
 const BLOCK: u64 = 4 << 10;
 
 /// The small files that decide a model's answers, in the order of the digest.
-const SMALL_FILES: [&str; 8] = [
+const SMALL_FILES: [&str; 9] = [
     "config.json",
     "generation_config.json",
     "preprocessor_config.json",
+    "processor_config.json",
     "tokenizer.json",
     "tokenizer_config.json",
     "chat_template.json",
@@ -74,6 +75,9 @@ pub(super) enum Names {
     Plain,
     /// By the published names of models of several parts; see above.
     Composite,
+    /// By the published names of Qwen2.5-VL: `visual.*`, `model.*` and `lm_head.weight`, in front of which transformers 5
+    /// has `model.` and `model.language_model.`.
+    Seeing,
 }
 
 /// The weights of a folder, known by their headers: nothing but headers has been read.
@@ -97,6 +101,7 @@ impl Checkpoint {
                 let name = match naming {
                     Names::Plain => entry.disk_name.clone(),
                     Names::Composite => published_name(&entry.disk_name),
+                    Names::Seeing => seeing_name(&entry.disk_name),
                 };
                 let clash = checkpoint.entries.insert(name, entry);
                 if let Some(clash) = clash {
@@ -309,6 +314,18 @@ fn published_name(disk_name: &str) -> String {
             format!("language_model.model.{rest}")
         }
         _ => name.to_owned(),
+    }
+}
+
+/// The same of a model that sees.
+fn seeing_name(disk_name: &str) -> String {
+    let name = disk_name.strip_prefix("model.").unwrap_or(disk_name);
+    if name.starts_with("visual.") {
+        return name.to_owned();
+    }
+    match name.strip_prefix("language_model.") {
+        Some(rest) => format!("model.{}", rest.strip_prefix("model.").unwrap_or(rest)),
+        None => disk_name.to_owned(),
     }
 }
 

@@ -22,7 +22,7 @@ use crate::types::{Outcome, Usage};
 pub struct LocalSpec {
     /// The folder of the checkpoint, or a GGUF file.
     pub dir: PathBuf,
-    /// The architecture: `qwen2_audio`, `whisper`, `llama`, `qwen2`, `qwen3` or `gemma3`.
+    /// The architecture: `qwen2_audio`, `whisper`, `qwen2_5_vl`, `llama`, `qwen2`, `qwen3` or `gemma3`.
     pub architecture: String,
     /// `auto`, `cpu`, `cuda`, `cuda:N` or `metal`.
     pub device: String,
@@ -94,7 +94,11 @@ impl Inspected {
                 dtype: dtype_name(dtype).to_owned(),
                 device: device_name,
             },
-            limits: MediaLimits { audio, max_seconds: spec.max_seconds.min(longest), images: false },
+            limits: MediaLimits {
+                audio,
+                max_seconds: spec.max_seconds.min(longest),
+                images: checked.images(),
+            },
             inventory,
             spec: spec.clone(),
             checked,

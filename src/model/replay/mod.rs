@@ -20,7 +20,7 @@ pub use fields::{FIELDS, FieldMap};
 pub use matching::{Asked, MatchError, Matched, Matcher};
 pub use read::{Answers, ReplayError};
 
-use super::{Answer, AudioNeed, MediaLimits, Model, ModelIdentity, Prepared};
+use super::{Answer, AudioNeed, ImageNeed, MediaLimits, Model, ModelIdentity, Prepared};
 use crate::types::{Digest, Outcome, Usage};
 
 /// The name of this kind of model.
@@ -254,7 +254,7 @@ impl Replay {
 
 /// Nothing is prepared for answers that are there already.
 pub(super) fn limits() -> MediaLimits {
-    MediaLimits { audio: AudioNeed::Unread, max_seconds: f64::INFINITY, images: true }
+    MediaLimits { audio: AudioNeed::Unread, max_seconds: f64::INFINITY, images: ImageNeed::File }
 }
 
 impl Model for Replay {

@@ -12,6 +12,13 @@ use super::{cpu, floats, floats_mut, on_cpu};
 const PIECE_CPU: usize = 128;
 const PIECE_ACCELERATOR: usize = 1024;
 
+/// The most scores of a piece: where there are very many columns, as of a large image, pieces have fewer queries.
+const SCORES_CPU: usize = 1 << 26;
+const SCORES_ACCELERATOR: usize = 1 << 29;
+
+/// The fewest queries of a piece.
+const LEAST: usize = 16;
+
 /// What a query sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sight {
@@ -32,11 +39,6 @@ pub(crate) fn attend(
     scale: f64,
     sight: Sight,
 ) -> Result<Tensor> {
-    let (heads, tokens, width) = queries.dims3()?;
-    let (kv_heads, columns, _) = keys.dims3()?;
-    let group = heads / kv_heads;
-    let before = columns.saturating_sub(tokens);
-    let piece = if queries.device().is_cpu() { PIECE_CPU } else { PIECE_ACCELERATOR };
     #[cfg(feature = "flash-attn")]
     if queries.device().is_cuda()
         && queries.dtype() != DType::F32
@@ -44,6 +46,51 @@ pub(crate) fn attend(
     {
         return flash(queries, keys, values, scale, sight != Sight::All);
     }
+    let (heads, tokens, width) = queries.dims3()?;
+    attended(queries, keys, values, scale, sight)?.transpose(0, 1)?.reshape((tokens, heads * width))
+}
+
+/// Attention within each of several windows that lie one after the other and have `length` tokens, all of them at once:
+/// (heads, windows · length, width) to (windows · length, heads · width).
+pub(crate) fn attend_windows(
+    queries: &Tensor,
+    keys: &Tensor,
+    values: &Tensor,
+    scale: f64,
+    length: usize,
+) -> Result<Tensor> {
+    let (heads, tokens, width) = queries.dims3()?;
+    let windows = tokens / length.max(1);
+    if windows * length != tokens {
+        candle_core::bail!("{tokens} tokens are no windows of {length}");
+    }
+    #[cfg(feature = "flash-attn")]
+    if queries.device().is_cuda() && queries.dtype() != DType::F32 {
+        let order = |x: &Tensor| x.transpose(0, 1)?.contiguous()?.reshape((windows, length, heads, width));
+        let (queries, keys, values) = (order(queries)?, order(keys)?, order(values)?);
+        return candle_flash_attn::flash_attn(&queries, &keys, &values, scale as f32, false)?
+            .reshape((tokens, heads * width));
+    }
+    // A window of a head is as good as a head of its own.
+    let apart = |x: &Tensor| x.reshape((heads * windows, length, width));
+    attended(&apart(queries)?, &apart(keys)?, &apart(values)?, scale, Sight::All)?
+        .reshape((heads, tokens, width))?
+        .transpose(0, 1)?
+        .reshape((tokens, heads * width))
+}
+
+/// Attention by heads: (heads, tokens, width).
+fn attended(queries: &Tensor, keys: &Tensor, values: &Tensor, scale: f64, sight: Sight) -> Result<Tensor> {
+    let (heads, tokens, width) = queries.dims3()?;
+    let (kv_heads, columns, _) = keys.dims3()?;
+    let group = heads / kv_heads;
+    let before = columns.saturating_sub(tokens);
+    let (piece, scores) = if queries.device().is_cpu() {
+        (PIECE_CPU, SCORES_CPU)
+    } else {
+        (PIECE_ACCELERATOR, SCORES_ACCELERATOR)
+    };
+    let piece = piece.min((scores / (heads * columns).max(1)).max(LEAST));
     let keys = keys.transpose(1, 2)?;
     let mut outs = Vec::with_capacity(tokens.div_ceil(piece));
     for start in (0..tokens).step_by(piece) {
@@ -67,11 +114,10 @@ pub(crate) fn attend(
         let out = weights.matmul(&values.narrow(1, from, to - from)?)?;
         outs.push(out.reshape((heads, count, width))?);
     }
-    let out = match &outs[..] {
-        [one] => one.clone(),
-        _ => Tensor::cat(&outs, 1)?,
-    };
-    out.transpose(0, 1)?.reshape((tokens, heads * width))
+    match &outs[..] {
+        [one] => Ok(one.clone()),
+        _ => Tensor::cat(&outs, 1),
+    }
 }
 
 /// Queries that are worked on together, of which each sees some of the columns at hand.
@@ -287,6 +333,21 @@ mod tests {
         let ours = attend_step(&q, &k, &v, &view).unwrap();
         let plain = attend_step(&wide(&q), &wide(&k), &wide(&v), &view).unwrap();
         assert!(largest_difference(&ours, &plain) < 1e-5);
+    }
+
+    /// Windows computed together give what each gives alone.
+    #[test]
+    fn windows_equal_each_alone() {
+        let (q, k, v) = (noise(&[3, 20, 8]), noise(&[3, 20, 8]), noise(&[3, 20, 8]));
+        for length in [1, 4, 5, 20] {
+            let together = attend_windows(&q, &k, &v, 0.3, length).unwrap();
+            for start in (0..20).step_by(length) {
+                let own = |x: &Tensor| x.narrow(1, start, length).unwrap();
+                let alone = attend(&own(&q), &own(&k), &own(&v), 0.3, Sight::All).unwrap();
+                assert!(largest_difference(&together.narrow(0, start, length).unwrap(), &alone) < 1e-6);
+            }
+        }
+        assert!(attend_windows(&q, &k, &v, 0.3, 6).is_err());
     }
 
     /// The last query of a longer prompt sees the same as a query alone with the same columns, or with those of its window.

@@ -3,18 +3,25 @@
 
 use candle_core::{DType, Device, Result, Tensor};
 
+/// Where a token stands: in time, height and width. Of text all three are equal.
+pub(crate) type Position = [u32; 3];
+
 /// The frequencies of a model, from which cosines and sines are made for the positions that are asked for: tables for
 /// all positions of a model of 128k would take hundreds of megabytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Rope {
-    frequencies: Vec<f32>,
+    /// Each with which of the three positions it turns by.
+    frequencies: Vec<(f32, usize)>,
     dtype: DType,
     device: Device,
 }
 
 impl Rope {
-    /// From the angle a position of each pair of a head's values.
-    pub(crate) fn new(frequencies: Vec<f32>, dtype: DType, device: &Device) -> Self {
+    /// From the angle a position of each pair of a head's values. `axes` says which of the three positions turns each
+    /// pair: 0, 1 or 2, and 0 where it says nothing.
+    pub(crate) fn new(frequencies: &[f32], axes: &[usize], dtype: DType, device: &Device) -> Self {
+        let axes = axes.iter().map(|axis| axis % 3).chain(std::iter::repeat(0));
+        let frequencies = frequencies.iter().copied().zip(axes).collect();
         Self { frequencies, dtype, device: device.clone() }
     }
 
@@ -24,11 +31,11 @@ impl Rope {
     }
 
     /// Cosines and sines for `positions`, each (positions, width / 2), to be used for all layers.
-    pub(crate) fn at(&self, positions: &[u32]) -> Result<(Tensor, Tensor)> {
+    pub(crate) fn at(&self, positions: &[Position]) -> Result<(Tensor, Tensor)> {
         let shape = (positions.len(), self.frequencies.len());
         let table = |f: fn(f32) -> f32| {
-            let angles = positions.iter().flat_map(|&position| {
-                self.frequencies.iter().map(move |frequency| f(position as f32 * frequency))
+            let angles = positions.iter().flat_map(|position| {
+                self.frequencies.iter().map(move |&(frequency, axis)| f(position[axis] as f32 * frequency))
             });
             Tensor::from_vec(angles.collect::<Vec<f32>>(), shape, &self.device)?.to_dtype(self.dtype)
         };

@@ -197,9 +197,53 @@ fn resolve(family: Family, value: &Value) -> Result<DecoderConfig, String> {
         gemma,
         norms_less_one: gemma,
         frequencies,
+        axes: Vec::new(),
         layers,
     };
     check(&config)?;
+    Ok(config)
+}
+
+/// The text model of Qwen2.5-VL: a Qwen2 whose heads turn by time, height and width. Its keys stand beside those of the
+/// vision tower or, in newer configs, under `text_config`.
+pub(in crate::model::local) fn seeing_decoder(value: &Value) -> Result<DecoderConfig, String> {
+    // The defaults of `Qwen2_5_VLTextConfig`.
+    let defaults = json!({
+        "vocab_size": 152_064, "hidden_size": 8192, "intermediate_size": 29_568, "num_hidden_layers": 80,
+        "num_attention_heads": 64, "num_key_value_heads": 8, "rms_norm_eps": 1e-5, "max_window_layers": 80,
+        "rope_theta": 1_000_000.0
+    });
+    let own = value.get("text_config").filter(|own| own.is_object()).unwrap_or(value);
+    let mut text = overlaid(defaults, own);
+    let mut sections = json!([16, 24, 24]);
+    for key in ["rope_scaling", "rope_parameters"] {
+        let Some(rope) = text.get_mut(key).and_then(Value::as_object_mut) else { continue };
+        if let Some(own) = rope.remove("mrope_section") {
+            sections = own;
+        }
+        // How sections are named as a kind of embedding in older configs; frequencies are the usual ones.
+        let kind = rope.remove("type");
+        let kind = rope.remove("rope_type").or(kind);
+        let kind = kind.filter(|kind| kind.as_str() != Some("mrope"));
+        rope.insert("rope_type".to_owned(), kind.unwrap_or_else(|| json!("default")));
+    }
+    // Either place may say it.
+    let tied = |value: &Value| value.get("tie_word_embeddings").and_then(Value::as_bool) == Some(true);
+    if let Some(text) = text.as_object_mut() {
+        text.insert("tie_word_embeddings".to_owned(), json!(tied(value) || tied(own)));
+    }
+    let mut config = resolve(Family::Qwen2, &text)?;
+    let problem = |error: serde_json::Error| format!("mrope_section: {error}");
+    let sections: Vec<usize> = serde_json::from_value(sections).map_err(problem)?;
+    let pairs: usize = sections.iter().fold(0, |sum, section| sum.saturating_add(*section));
+    if pairs != config.width / 2 {
+        return Err(format!(
+            "mrope_section {sections:?} add up to {pairs}, and half a head of the text model has {}",
+            config.width / 2
+        ));
+    }
+    config.axes =
+        sections.iter().enumerate().flat_map(|(at, section)| std::iter::repeat_n(at % 3, *section)).collect();
     Ok(config)
 }
 

@@ -252,6 +252,7 @@ impl GgufFile {
             // The converter has added the one.
             norms_less_one: false,
             frequencies: all_frequencies,
+            axes: Vec::new(),
             layers: kinds,
         };
         if config.kv_heads == 0 {

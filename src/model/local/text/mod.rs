@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use candle_core::{DType, Device, Result};
 
 pub use config::Family;
+pub(super) use config::seeing_decoder;
 
 use super::chat_template::ChatTemplate;
 use super::config::all_stop_ids;
@@ -22,6 +23,7 @@ use super::device::DtypeChoice;
 use super::engine::{Checked, Engine, Inventory, Reply};
 use super::error::LoadError;
 use super::generate::{self, Generated, Sequence};
+use super::nn::rope::Position;
 use super::sampler::Sampler;
 use super::tokenizer::TextTokenizer;
 use super::weights::{Checkpoint, Names, Weights};
@@ -97,7 +99,7 @@ impl CheckedText {
         let head = format!("{}lm_head.weight", config.prefix);
         // The parts that see are not read: this program gives the model no images.
         let mut harmless = match naming {
-            Names::Plain => Vec::new(),
+            Names::Plain | Names::Seeing => Vec::new(),
             Names::Composite => vec!["vision_tower.", "multi_modal_projector."],
         };
         if config.tied {
@@ -236,7 +238,8 @@ impl TextModel {
     pub fn next_logits(&self, ids: &[u32]) -> Result<Vec<f32>> {
         let segment = super::decoder::Segment { row: 0, pad: 0, done: 0, tokens: ids.len(), wanted: true };
         let cache = self.decoder.cache(1, ids.len())?;
-        match self.decoder.prefill(self.decoder.embed(ids)?, &[segment], &cache)? {
+        let positions: Vec<Position> = (0..ids.len() as u32).map(|at| [at; 3]).collect();
+        match self.decoder.prefill(self.decoder.embed(ids)?, &positions, &[segment], &cache)? {
             Some(hidden) => Ok(self.decoder.logits(&hidden)?.swap_remove(0)),
             None => candle_core::bail!("a prompt without tokens"),
         }
@@ -272,7 +275,7 @@ impl TextModel {
         }
         let ids = self.prompt_ids(&request.prompt)?;
         let sampler = Sampler::new(&request.generation, &ids, self.vocabulary, request.seed, request.key)?;
-        Ok((Sequence { ids, clips: Vec::new() }, sampler, &request.generation))
+        Ok((Sequence::of_text(ids), sampler, &request.generation))
     }
 }
 
