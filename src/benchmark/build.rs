@@ -3,6 +3,7 @@
 use thiserror::Error;
 
 use super::Benchmark;
+use super::belebele::{self, Belebele};
 use super::ccfqa::{self, Ccfqa};
 use super::cp_bench::{self, CpBench};
 use super::manifest::{self, Manifest};
@@ -167,7 +168,7 @@ fn braced(names: &[&'static str]) -> String {
 
 /// All benchmarks.
 pub fn catalogue() -> Vec<Entry> {
-    vec![ccfqa::entry(), cp_bench::entry(), manifest::entry()]
+    vec![ccfqa::entry(), cp_bench::entry(), belebele::entry(), manifest::entry()]
 }
 
 /// Our own wording of a benchmark's prompts; an empty set for one that needs none.
@@ -180,9 +181,8 @@ pub fn harness_wording(name: &str) -> Result<PromptSet, PromptError> {
 }
 
 /// Our own wording for benchmarks that cannot be run yet: their prompts can be read already.
-const UNBUILT: [(&str, &str); 3] = [
+const UNBUILT: [(&str, &str); 2] = [
     ("cfever", include_str!("../../prompts/cfever/harness.toml")),
-    ("2m-belebele", include_str!("../../prompts/2m-belebele/harness.toml")),
     ("simplevqa", include_str!("../../prompts/simplevqa/harness.toml")),
 ];
 
@@ -199,6 +199,7 @@ pub fn known_texts(benchmark: &str) -> &'static [PromptText] {
     match benchmark {
         ccfqa::NAME => &ccfqa::TEXTS,
         cp_bench::NAME => &cp_bench::TEXTS,
+        belebele::NAME => &belebele::TEXTS,
         _ => &[],
     }
 }
@@ -222,9 +223,16 @@ pub fn build(
     prompts: PromptSet,
     window: Window,
 ) -> Result<Box<dyn Benchmark>, BuildError> {
+    if config.belebele.is_some() && config.name != belebele::NAME {
+        let found = catalogue().into_iter().find(|entry| entry.name == config.name);
+        if let Some(entry) = found {
+            return Err(BuildError::Useless { benchmark: entry.name, key: "belebele" });
+        }
+    }
     match config.name.as_str() {
         ccfqa::NAME => Ok(Box::new(Ccfqa::new(config, prompts, window)?)),
         cp_bench::NAME => Ok(Box::new(CpBench::new(config, prompts, window)?)),
+        belebele::NAME => Ok(Box::new(Belebele::new(config, prompts, window)?)),
         manifest::NAME => Ok(Box::new(Manifest::new(config, &prompts, window)?)),
         other => Err(unknown_benchmark(other)),
     }
@@ -236,6 +244,7 @@ pub fn prompt_texts(benchmark: &str, conditions: &[String]) -> Result<Vec<Prompt
     match benchmark {
         ccfqa::NAME => ccfqa::prompt_texts(conditions),
         cp_bench::NAME => Ok(cp_bench::prompt_texts()),
+        belebele::NAME => Ok(belebele::prompt_texts()),
         manifest::NAME => Ok(Vec::new()),
         other => Err(unknown_benchmark(other)),
     }
@@ -321,6 +330,7 @@ pub(super) mod tests {
             windows: WindowRule::Model,
             fields: BTreeMap::new(),
             system: None,
+            belebele: (name == belebele::NAME).then(belebele::defaults),
         }
     }
 
@@ -335,9 +345,12 @@ pub(super) mod tests {
     fn unknown_names_get_the_nearest_known_one() {
         for (expect, change) in [
             ("", (|_| {}) as fn(&mut BenchmarkConfig)),
-            ("unknown benchmark `ccqfa`: did you mean `ccfqa`? there are ccfqa, cp-bench, manifest", |c| {
-                c.name = "ccqfa".into();
-            }),
+            (
+                "unknown benchmark `ccqfa`: did you mean `ccfqa`? there are ccfqa, cp-bench, 2m-belebele, manifest",
+                |c| {
+                    c.name = "ccqfa".into();
+                },
+            ),
             ("unknown condition `xsqaa`: did you mean `xsqa`? there are qa, xqa, sqa, xsqa", |c| {
                 c.conditions = vec!["sqa".into(), "xsqaa".into()];
             }),
@@ -426,7 +439,7 @@ pub(super) mod tests {
 
     #[test]
     fn prompts_of_all_benchmarks_can_be_read() {
-        assert_eq!(with_prompts(), ["ccfqa", "cp-bench", "cfever", "2m-belebele", "simplevqa"]);
+        assert_eq!(with_prompts(), ["ccfqa", "cp-bench", "2m-belebele", "cfever", "simplevqa"]);
         for name in with_prompts() {
             assert!(harness_wording(name).unwrap().names().next().is_some(), "{name}");
         }

@@ -4,6 +4,7 @@
 //! tables. It never opens a file, a socket or a codec: rows and prompt texts are given to it, and it names
 //! media without touching them.
 
+pub mod belebele;
 mod build;
 pub mod ccfqa;
 pub mod cp_bench;
@@ -93,6 +94,11 @@ pub trait Benchmark: Send + Sync {
     /// error says what is wrong with the row; the dataset adds file and line.
     fn sample(&self, line: u64, row: serde_json::Value) -> Result<Sample, String>;
 
+    /// Whether a sample is one of those that the section asks about; others are passed over as if they were not there.
+    fn wants(&self, _sample: &Sample) -> bool {
+        true
+    }
+
     /// A fresh look at whether the data are the ones that the paper's figures are of; `None` where the benchmark has
     /// no published data, or nothing is known of them.
     fn data_check(&self) -> Option<DataCheck> {
@@ -131,6 +137,9 @@ pub trait Benchmark: Send + Sync {
 pub trait Scorer {
     /// One planned request and its response, if there is one, with the calls of the judge about it.
     fn add(&mut self, planned: &Planned, response: Option<&Response>, calls: &[JudgeCall]);
+
+    /// How many samples were taken, told once before the end: some may have no request.
+    fn taken(&mut self, _samples: u64) {}
 
     /// The scores: metrics and counts; the run fills in label, prompts and deviations.
     fn finish(self: Box<Self>) -> BenchmarkScores;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::exit::{self, Failure};
 use super::progress::plural;
-use super::{CheckArgs, open, print, probe, weights};
+use super::{CheckArgs, cascade, open, print, probe, weights};
 use crate::config::RunConfig;
 use crate::media::{self, MediaSource};
 use crate::model::{MediaLimits, ModelIdentity};
@@ -32,6 +32,7 @@ pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
     let secrets = open::secrets(&loaded).map_err(|e| problems.push(e.message)).ok();
     let keyed = secrets.is_some();
     let opened = match absent {
+        Ok(None) if config.model.cascade.is_some() => cascade::models(&loaded).map(|models| models.answering),
         Ok(None) => open::model(&loaded, &secrets.unwrap_or_default()),
         Ok(Some(line)) => {
             let _ = writeln!(out, "model   {}: {line}", config.model.name);

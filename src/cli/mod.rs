@@ -2,6 +2,7 @@
 
 #![expect(clippy::print_stderr, reason = "this is the room that prints")]
 
+mod cascade;
 mod check;
 mod data;
 mod exit;
@@ -19,6 +20,7 @@ mod progress;
 mod prompts;
 mod report;
 mod run;
+mod shots;
 mod weights;
 mod wording;
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::exit::{self, Failure};
-use super::{ConfigArgs, wording};
+use super::{ConfigArgs, shots, wording};
 use crate::benchmark;
 use crate::config::secret::{self, Secrets};
 use crate::config::{self, BenchmarkConfig, Loaded, ModelConfig, Override, RunConfig, Step};
@@ -70,8 +70,9 @@ fn section(loaded: &Loaded, index: usize, config: &BenchmarkConfig) -> Result<Se
     let at = |key: &str, problem: &dyn std::fmt::Display| {
         problem_at(loaded, &["benchmark".into(), index.into(), key.into()], problem)
     };
-    let prompts = wording::of(config, &pins, model::takes_finished_prompts(&loaded.config.model))
+    let mut prompts = wording::of(config, &pins, model::takes_finished_prompts(&loaded.config.model))
         .map_err(|e| at("prompt", &e))?;
+    shots::put(config, &mut prompts).map_err(|e| at("belebele", &e))?;
     let window = loaded.config.model.audio.window;
     let benchmark = benchmark::build(config, prompts.clone(), window).map_err(|e| at(e.key(), &e))?;
     let dataset = Dataset::open(&config.data, config.media.as_deref()).map_err(|e| {

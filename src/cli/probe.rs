@@ -18,7 +18,8 @@ pub(super) fn probe(out: &mut String, opened: &Opened, plan: &Plan) -> Result<bo
     };
     let mut questions = Questions { audio: false, image: false };
     plan.walk(|request| {
-        questions.audio |= !request.prompt.audio().is_empty();
+        // A cascade's model is asked by transcripts.
+        questions.audio |= opened.identity.kind != "cascade" && !request.prompt.audio().is_empty();
         questions.image |= has_image(&request.prompt);
         // Both are known: the rest of the plan says nothing more.
         !(questions.audio && questions.image)

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
+use super::cascade::{self, Models};
 use super::exit::{self, Failure};
 use super::progress::Progress;
 use super::{RunArgs, judge, open, report, weights};
@@ -42,7 +43,7 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
         return Ok(code);
     }
     let config = &loaded.config;
-    let opened = open::model(&loaded, &open::secrets(&loaded)?)?;
+    let Models { answering: opened, recogniser } = cascade::models(&loaded)?;
     let recipe =
         Recipe::new(&opened.identity, config.model.audio.max_seconds, &config.generation, config.run.seed);
     let plan = Plan::new(sections, recipe)?;
@@ -120,11 +121,18 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
     let mut failed = 0;
     let mut _listening = None;
     if pending > 0 {
+        let requests: Arc<dyn Requests> = match recogniser {
+            None => Arc::new(plan),
+            Some(recogniser) => match cascade::transcribe(recogniser, plan, config, folder.path())? {
+                cascade::Stage::Done(requests) => requests,
+                cascade::Stage::Stopped(code) => return Ok(code),
+            },
+        };
         let totals = manifest.benchmarks.iter().map(|b| (b.label.clone(), b.requests));
         let ended = drive(Drive {
             opened,
             transcode: transcode_of(&config.model),
-            requests: Arc::new(plan),
+            requests,
             done,
             journal: &mut journal,
             sections: totals.zip(answered.iter().copied()).collect(),
@@ -204,7 +212,7 @@ struct Survey {
 
 /// Whether a clip or image is as it was when a response was made. Media that are not on this machine cannot have
 /// changed here.
-fn unchanged(plan: &Plan, label: &str, name: &str, then: FileFacts) -> bool {
+pub(super) fn unchanged(plan: &Plan, label: &str, name: &str, then: FileFacts) -> bool {
     let section = plan.sections.iter().find(|section| section.config.label == label);
     let now = section.and_then(|section| section.dataset.media(name).ok()?.facts().ok());
     now.is_none_or(|now| now == then)

@@ -254,6 +254,20 @@ impl Walk<'_> {
             for key in ["data", "media", "prompt"] {
                 self.path(benchmark.key(key));
             }
+            if let Some(belebele) = benchmark.key("belebele") {
+                self.path(belebele.key("shots_file"));
+                let cascade = root.key("model").and_then(|model| model.key("kind")).and_then(Node::as_str);
+                if let Some(node) = belebele.key("missing")
+                    && node.as_str() == Some("text")
+                    && cascade != Some("cascade")
+                {
+                    self.value_problem(
+                        node,
+                        "`missing = \"text\"` gives a model that hears the text of the sentence",
+                        "take \"skip\" or \"drop_row\", or a model of kind = \"cascade\"",
+                    );
+                }
+            }
             match (benchmark.key("label"), benchmark.key("name")) {
                 (Some(label), _) => self.file_name("label", label),
                 (None, Some(name)) => self.file_name("benchmark's name", name),

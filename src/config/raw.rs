@@ -10,10 +10,13 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+mod belebele;
 mod endpoint;
 
+pub use belebele::RawBelebele;
 pub use endpoint::{RawEndpoint, RawFlow, RawPrice, RawTranscription};
 
+use super::cascade::{AsrLanguage, TranscribeBy};
 use super::endpoint::{AudioForm, Transcode};
 use super::resolved::{LimitBy, ModelKind, WindowRule};
 use crate::benchmark::judging::{JudgeKind, JudgeMode, OnJudgeError, RatingRead};
@@ -66,7 +69,7 @@ pub struct RawRun {
 #[schemars(extend(
     "if" = { "properties": { "kind": { "const": "local" } } },
     "then" = { "required": ["architecture", "weights"] },
-    "else" = { "required": ["model"] }
+    "else" = unless_local()
 ))]
 pub struct RawModel {
     /// What kind of model it is.
@@ -130,6 +133,49 @@ pub struct RawModel {
     pub flow: Option<RawFlow>,
     /// What an endpoint's tokens cost.
     pub price: Option<RawPrice>,
+    /// The recogniser of a cascade: the same keys as in `[model]`. A `transcription` endpoint, a model that hears, or a
+    /// local one.
+    #[schemars(with = "Option<RawPart>")]
+    pub asr: Option<Box<RawModel>>,
+    /// The model of a cascade that answers: the same keys as in `[model]`. It gets the transcript in place of the clip.
+    #[schemars(with = "Option<RawPart>")]
+    pub llm: Option<Box<RawModel>>,
+    /// How the recogniser of a cascade is asked.
+    pub transcripts: Option<RawTranscripts>,
+}
+
+/// A part of a cascade: in the schema the keys of `[model]` are put in.
+#[derive(JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct RawPart {}
+
+/// How the recogniser of a cascade is asked.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RawTranscripts {
+    /// Who settles the language: `forced` tells the recogniser that of the data, where it has a name for it, and `auto`
+    /// leaves it to the recogniser.
+    #[schemars(extend("default" = "forced"), example = &"auto")]
+    pub language: Option<AsrLanguage>,
+    /// What is transcribed at a time: each recording of a sentence, where the data have such, or the whole clip.
+    #[schemars(extend("default" = "sentence"), example = &"clip")]
+    pub by: Option<TranscribeBy>,
+    /// What a chat model that hears is asked; `{language}` is the English name of the language. Our own wording by
+    /// default. Recognisers that take a clip alone are asked nothing.
+    #[schemars(length(min = 1), example = &"Transcribe the speech.")]
+    pub prompt: Option<String>,
+    /// The most tokens of a transcript; reaching it is a failure, since the rest of the passage would be missing.
+    #[schemars(range(min = 1, max = 1_000_000), extend("default" = 448), example = 448)]
+    pub max_new_tokens: Option<u64>,
+}
+
+/// The keys that models of other kinds than `local` cannot do without.
+fn unless_local() -> serde_json::Value {
+    serde_json::json!({
+        "if": { "properties": { "kind": { "const": "cascade" } } },
+        "then": { "required": ["asr", "llm"] },
+        "else": { "required": ["model"] }
+    })
 }
 
 /// The names of [`ARCHITECTURES`].
@@ -257,7 +303,7 @@ pub struct RawJudge {
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RawBenchmark {
-    /// The benchmark: `ccfqa`, `cp-bench`, or `manifest` for a JSONL file of your own.
+    /// The benchmark: `ccfqa`, `cp-bench`, `2m-belebele`, or `manifest` for a JSONL file of your own.
     #[schemars(length(min = 1), example = &"ccfqa")]
     pub name: String,
     /// How the section is called in journals, tables and files. The benchmark's name by default; two sections
@@ -285,7 +331,7 @@ pub struct RawBenchmark {
         example = ["eng", "cmn"]
     )]
     pub languages: Option<Vec<String>>,
-    /// The reading of the paper's scoring whose figures are the headline.
+    /// The reading of the paper's scoring whose figures are the headline. For `2m-belebele` it is `recipe` by default.
     #[schemars(extend("default" = "official"), example = &"official")]
     pub profile: Option<Profile>,
     /// The most samples to take. All by default. Tables say when a run is a subset.
@@ -327,4 +373,6 @@ pub struct RawBenchmark {
     /// The system message of a `manifest` benchmark.
     #[schemars(example = &"You are a helpful assistant.")]
     pub system: Option<String>,
+    /// What only `2m-belebele` has.
+    pub belebele: Option<RawBelebele>,
 }

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::belebele::BelebeleConfig;
+use super::cascade::CascadeConfig;
 use super::endpoint::{EndpointConfig, Transcode};
 use crate::benchmark::judging::{JudgeKind, JudgeMode, OnJudgeError, RatingRead};
 use crate::types::{Generation, Profile, Window};
@@ -94,12 +96,21 @@ pub enum ModelKind {
     Anthropic,
     /// Audio transcriptions as of OpenAI and vLLM: one clip in, its words out.
     Transcription,
+    /// A recogniser of speech, and a model that answers by its transcripts.
+    Cascade,
 }
 
 impl ModelKind {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Local, Self::OpenAi, Self::Azure, Self::Gemini, Self::Anthropic, Self::Transcription];
+    pub const ALL: [Self; 7] = [
+        Self::Local,
+        Self::OpenAi,
+        Self::Azure,
+        Self::Gemini,
+        Self::Anthropic,
+        Self::Transcription,
+        Self::Cascade,
+    ];
 
     /// The name that is typed.
     pub fn as_str(self) -> &'static str {
@@ -110,6 +121,7 @@ impl ModelKind {
             Self::Gemini => "gemini",
             Self::Anthropic => "anthropic",
             Self::Transcription => "transcription",
+            Self::Cascade => "cascade",
         }
     }
 }
@@ -128,9 +140,19 @@ pub struct ModelConfig {
     /// What only a local model has; there for `kind = "local"` and for no other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub local: Option<LocalConfig>,
-    /// What only an endpoint has; there for every kind but `local`.
+    /// What only an endpoint has; there for every kind but `local` and `cascade`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<EndpointConfig>,
+    /// The halves of a cascade; there for `kind = "cascade"` and for no other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cascade: Option<Box<CascadeConfig>>,
+}
+
+impl ModelConfig {
+    /// The model that gives the answers: of a cascade the one that reads.
+    pub fn answering(&self) -> &Self {
+        self.cascade.as_ref().map_or(self, |cascade| &cascade.llm)
+    }
 }
 
 /// The keys of `[model]` that belong to local models.
@@ -265,4 +287,7 @@ pub struct BenchmarkConfig {
     pub windows: WindowRule,
     /// The system message of a `manifest` benchmark.
     pub system: Option<String>,
+    /// What only `2m-belebele` has; there for it and for no other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub belebele: Option<BelebeleConfig>,
 }

@@ -111,6 +111,7 @@ fn defaults_are_filled_in() {
                 batch_size: 8,
             }),
             endpoint: None,
+            cascade: None,
         },
         generation: Generation::default(),
         judge: None,
@@ -131,6 +132,7 @@ fn defaults_are_filled_in() {
             metrics: vec![],
             fields: std::collections::BTreeMap::new(),
             system: None,
+            belebele: None,
         }],
     };
     assert_eq!(config(SMALL, &[]), expected);
@@ -316,13 +318,13 @@ fn the_reference_names_every_key() {
     let page = include_str!("../../docs/config.md");
     let mut all = Vec::new();
     keys(schema::root(), "", &mut all);
-    // A judge's model and generation have the keys of [model] and [generation].
-    let (twins, all): (Vec<_>, Vec<_>) = all
-        .into_iter()
-        .partition(|(path, _)| path.starts_with("judge.model.") || path.starts_with("judge.generation."));
+    // A judge's model, the parts of a cascade and a judge's generation have the keys of [model] and [generation].
+    let twins = ["judge.model.", "judge.generation.", "model.asr.", "model.llm."];
+    let (twins, all): (Vec<_>, Vec<_>) =
+        all.into_iter().partition(|(path, _)| twins.iter().any(|twin| path.starts_with(twin)));
     let of = |section: &str| all.iter().filter(|(path, _)| path.starts_with(section)).count();
-    assert_eq!(twins.len(), of("model.") + of("generation."));
-    assert_eq!(all.len(), 82);
+    assert_eq!(twins.len(), 3 * (of("model.") - of("model.transcripts.")) + of("generation."));
+    assert_eq!(all.len(), 95);
     for (path, schema) in &all {
         let heading = format!("\n### `{path}`\n");
         let at = page.find(&heading).unwrap_or_else(|| panic!("docs/config.md lacks the heading {heading}"));

@@ -31,7 +31,7 @@ pub use names::MediaNameError;
 pub use rows::{Fingerprint, FingerprintKind, Rows};
 
 use crate::media::{FileFacts, MediaSource, ReadMedia};
-use crate::types::Digest;
+use crate::types::{Digest, joined_names};
 use files::DataFile;
 use inside::Inside;
 
@@ -257,7 +257,12 @@ impl Dataset {
 
     /// Where a clip or image is: within a file of the dataset, or in a file of its own, whose name must be relative to
     /// the folder of the media and stay in it.
+    /// A name of joined clips gives these, one after the other.
     pub fn media(&self, name: &str) -> Result<MediaSource, MediaNameError> {
+        if let Some((gap_ms, names)) = joined_names(name) {
+            let pieces = names.iter().map(|name| self.media(name)).collect::<Result<Vec<_>, _>>()?;
+            return Ok(MediaSource::joined(pieces, gap_ms));
+        }
         match self.inside.file(name) {
             Some(file) => {
                 let reader: Arc<dyn ReadMedia> = Arc::clone(&self.inside) as _;

@@ -4,6 +4,7 @@ pub mod audio;
 mod content;
 mod image;
 mod image_size;
+mod joined;
 mod keep;
 mod prepare;
 mod shelf;
@@ -19,7 +20,7 @@ pub use image_size::{Facts, ImageFacts, look, probe_image};
 pub use keep::{AsFile, Form, as_file};
 pub use prepare::{MediaError, Preparer, Ready, ReadyImage, Transcode};
 pub use source::{
-    EMPTY_SAMPLES, Embedded, FileFacts, MediaContent, MediaSource, NO_SAMPLES, RawSamples, ReadMedia,
+    EMPTY_SAMPLES, Embedded, FileFacts, Joined, MediaContent, MediaSource, NO_SAMPLES, RawSamples, ReadMedia,
     SampleValues,
 };
 

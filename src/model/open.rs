@@ -231,6 +231,12 @@ pub const KINDS: &[Kind] = &[
     endpoint("gemini", "Google's generateContent (text, audio, images)"),
     endpoint("anthropic", "Anthropic's messages (text, images)"),
     endpoint("transcription", "audio transcriptions of OpenAI and vLLM (a clip in, its words out)"),
+    Kind {
+        name: "cascade",
+        about: "a recogniser of speech with a model behind it that answers by the transcript; each of any kind above",
+        built: cfg!(any(feature = "local", feature = "endpoint")),
+        architectures: &[],
+    },
 ];
 
 #[cfg(test)]

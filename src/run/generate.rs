@@ -293,7 +293,7 @@ impl Desk<'_> {
     /// Takes a prepared request: journals it at once where no model is needed, else queues it.
     fn take(&mut self, item: Item, queue: &mut Queue) -> Result<(), GenerateError> {
         let about = item.request.about.as_ref();
-        let key = self.recipe.key(&item.request.prompt, &item.digests(), about);
+        let key = self.recipe.key(&item.request.prompt, &item.digests(), about, item.request.own_seed());
         if let Err(failure) = &item.media {
             let answer = Answer { outcome: failure.outcome, ..Answer::failed(failure.error.clone()) };
             return self.record(&item, key, answer, None);

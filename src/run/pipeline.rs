@@ -215,6 +215,9 @@ fn prepare(
     read: bool,
 ) -> Option<Result<Media, Failure>> {
     let mut media = Media::default();
+    if let Some((outcome, error)) = requests.failed(request) {
+        return Some(Err(Failure { outcome, error }));
+    }
     let Some(dataset) = requests.dataset(request.section) else { return Some(Ok(media)) };
     for audio in request.prompt.audio() {
         let source = match dataset.media(&audio.name) {

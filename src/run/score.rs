@@ -13,6 +13,8 @@ use super::journal::{Journal, JournalError};
 use super::judge::{self, JudgeError, JudgeFile};
 use super::manifest::{Manifest, ManifestBenchmark, ManifestError};
 use super::plan::{PlanFileError, read_plan};
+use super::transcript_rates;
+use super::transcripts::{self, TranscriptsError};
 use crate::benchmark::judging::OnJudgeError;
 use crate::benchmark::{
     self, Benchmark, BuildError, JudgeFacts, JudgeKind, JudgeSetup, RunFacts, Scorer, UsageScores,
@@ -72,6 +74,9 @@ pub enum ScoreError {
     /// The published figures that are built in.
     #[error(transparent)]
     Published(#[from] PublishedError),
+    /// The transcripts of a cascade.
+    #[error(transparent)]
+    Transcripts(#[from] TranscriptsError),
     /// The folder.
     #[error(transparent)]
     Folder(#[from] FolderError),
@@ -195,6 +200,7 @@ pub fn score(folder: &Path, judge: Option<&str>) -> Result<Scores, ScoreError> {
         }
     }
     let price = price_of(&manifest.config);
+    let heard = transcripts::read(folder)?.unwrap_or_default();
     let benchmarks = sections
         .iter()
         .zip(scorers)
@@ -215,6 +221,8 @@ pub fn score(folder: &Path, judge: Option<&str>) -> Result<Scores, ScoreError> {
                     generation: &judge.file.generation,
                 }),
             };
+            let mut scorer = scorer;
+            scorer.taken(taken);
             let mut scores = scorer.finish();
             if let (Some(judged), Some(setup), Some(judge)) = (&mut scores.judge, setup, &judge) {
                 judged.judge.clone_from(&setup.name);
@@ -230,6 +238,10 @@ pub fn score(folder: &Path, judge: Option<&str>) -> Result<Scores, ScoreError> {
             scores.prompts = benchmark.prompts();
             scores.unreadable_rows = facts.dataset.unreadable_rows;
             scores.deviations = benchmark.deviations(&run);
+            if manifest.config.model.cascade.is_some() {
+                let of_section = heard.get(&config.label).map(Vec::as_slice).unwrap_or_default();
+                scores.metrics.extend(transcript_rates::metrics(of_section));
+            }
             scores.warnings.extend(watch.alarms.warnings());
             let cost = price.map(|price| price.of(&watch.usage.tokens));
             scores.usage = Some(UsageScores { cost, ..watch.usage });
@@ -260,7 +272,7 @@ impl Watch {
 
 /// The prices of a run, where they are configured.
 pub fn price_of(config: &RunConfig) -> Option<Price> {
-    price_of_model(&config.model)
+    price_of_model(config.model.answering())
 }
 
 /// The prices of a model, where they are configured.
@@ -319,6 +331,10 @@ pub fn report(folder: &Path, scores: &Scores) -> Result<Vec<Table>, ScoreError> 
             facts_of.insert(table.name.clone(), facts);
             tables.push(table);
         }
+        if let Some(table) = transcript_rates::table(of_section) {
+            facts_of.insert(table.name.clone(), facts);
+            tables.push(table);
+        }
     }
     for table in &mut tables {
         let section = facts_of.get(&table.name).copied();
@@ -372,6 +388,7 @@ fn whose(manifest: &Manifest, facts: Option<&ManifestBenchmark>) -> Vec<String> 
         "model: {} ({} {digest}, {} on {devices}, batches of {batches}), run {}, harness {versions}",
         model.name, model.model, model.dtype, manifest.run
     )];
+    notes.extend(config.model.cascade.iter().map(|cascade| transcript_rates::note(cascade)));
     notes.extend(config.run.note.iter().map(|note| format!("note: {note}")));
     let generation = &config.generation;
     let mut settings = if generation.temperature == 0.0 {

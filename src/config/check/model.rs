@@ -9,15 +9,17 @@ use super::super::secret::{Template, holds_secrets, is_variable};
 use super::super::tree::{Node, Value};
 use super::{Walk, about, example};
 
-use ModelKind::{Anthropic, Azure, Gemini, Local, OpenAi, Transcription};
+use ModelKind::{Anthropic, Azure, Cascade, Gemini, Local, OpenAi, Transcription};
 
 const CHAT: &[ModelKind] = &[OpenAi, Azure];
 const ENDPOINTS: &[ModelKind] = &[OpenAi, Azure, Gemini, Anthropic, Transcription];
 
+const SINGLE: &[ModelKind] = &[Local, OpenAi, Azure, Gemini, Anthropic, Transcription];
+
 /// A key that some kinds have: its sections below `[model]`, its name, those kinds, and what they are called.
 type Belongs = (&'static [&'static str], &'static str, &'static [ModelKind], &'static str);
 
-const BELONGS: [Belongs; 24] = [
+const BELONGS: [Belongs; 29] = [
     (&[], "architecture", &[Local], "local models"),
     (&[], "weights", &[Local], "local models"),
     (&[], "device", &[Local], "local models"),
@@ -32,6 +34,11 @@ const BELONGS: [Belongs; 24] = [
     (&[], "transcription", &[Transcription], "`transcription`"),
     (&[], "flow", ENDPOINTS, "endpoints"),
     (&[], "price", ENDPOINTS, "endpoints"),
+    (&[], "audio", SINGLE, "models that are none of two parts"),
+    (&[], "revision", SINGLE, "models that are none of two parts"),
+    (&[], "asr", &[Cascade], "cascades"),
+    (&[], "llm", &[Cascade], "cascades"),
+    (&[], "transcripts", &[Cascade], "cascades"),
     (&["audio"], "transcode", ENDPOINTS, "endpoints"),
     (&["audio"], "rate", ENDPOINTS, "endpoints"),
     (&["audio"], "form", CHAT, "`openai` and `azure`"),
@@ -59,10 +66,14 @@ impl Walk<'_> {
             let section = sections.iter().try_fold(model, |node, section| node.key(section));
             let Some(node) = section.and_then(|section| section.key(key)) else { continue };
             // What its section was refused for is not said again of the key.
-            let refused = sections.first().is_some_and(|_| kind == Local) && sections == ["endpoint"];
+            let refused =
+                (kind == Local && sections == ["endpoint"]) || (kind == Cascade && !sections.is_empty());
             if !kinds.contains(&kind) && !refused {
                 self.foreign(key, node, kind, owner);
             }
+        }
+        if kind == Cascade {
+            return self.cascade(model);
         }
         if kind == Local {
             self.needed(model, &["architecture", "weights"]);
@@ -106,8 +117,43 @@ impl Walk<'_> {
         }
     }
 
+    /// The two parts of a cascade.
+    fn cascade(&mut self, model: &Node) {
+        for (key, section) in [("asr", "model.asr"), ("llm", "model.llm")] {
+            let Some(part) = model.key(key) else {
+                let place = self.locator.header(model);
+                self.problems.push(super::Problem::new(place, format!("the section [{section}] is missing")).help(
+                    "a cascade has two models: [model.asr] writes down what is said, [model.llm] answers by it",
+                ));
+                continue;
+            };
+            let above = std::mem::replace(&mut self.model_section, section);
+            self.whole_model(part);
+            self.model_section = above;
+            let kind = part.key("kind");
+            match kind.and_then(Node::as_str) {
+                // The schema has refused a cascade in a cascade.
+                Some("transcription") if key == "llm" => self.value_problem(
+                    kind.unwrap_or(part),
+                    "a `transcription` endpoint answers no questions",
+                    "put it under [model.asr], and a model that chats under [model.llm]",
+                ),
+                Some("anthropic") if key == "asr" => self.value_problem(
+                    kind.unwrap_or(part),
+                    "models of `anthropic` hear nothing",
+                    "take a `transcription` endpoint, a chat model that hears, or a local one",
+                ),
+                _ => {}
+            }
+        }
+    }
+
     fn foreign(&mut self, key: &str, node: &Node, kind: ModelKind, owner: &str) {
         let help = match (key, kind) {
+            (_, Cascade) => "write it under [model.asr] or [model.llm], whose it is".to_owned(),
+            ("asr" | "llm" | "transcripts", _) => {
+                "leave it out, or set kind = \"cascade\" for a recogniser with a model behind it".to_owned()
+            }
             ("batch_size", _) => {
                 "requests to an endpoint go out one by one: set concurrency under [model.flow]".to_owned()
             }
