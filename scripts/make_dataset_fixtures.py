@@ -13,6 +13,7 @@ Needs from PyPI pyarrow, pandas, datasets, pillow and numpy.
 import base64
 import datetime
 import decimal
+import gzip
 import hashlib
 import io
 import json
@@ -21,6 +22,7 @@ import os
 import shutil
 import struct
 import sys
+import tarfile
 
 import datasets
 import numpy as np
@@ -302,6 +304,29 @@ def cpqa(out):
         o.done()
 
 
+def ccfqa_archive(out):
+    """CCFQA as the authors' archive and rows: a folder around the languages' folders, and what the Finder adds."""
+    o = Out(out, "ccfqa-archive")
+    languages = ["cmn", "eng", "fra", "jpn", "kor", "rus", "spa", "yue"]
+    for n, (index, source) in enumerate([(7, "mooc"), (61, "mooc"), (1432, "mkqa")]):
+        row = {"index": index, "source": source, "label": "History"}
+        for m, code in enumerate(languages):
+            name = f"{code}/{index}-2025010100000{m}.wav"
+            row[code] = {"audio": name, "question": f"Question {n} in {code}?", "answer": f"Answer {n} {code}"}
+            o.media[name] = wav(300 + 40 * n + 5 * m, seconds=0.02)
+        o.rows.append(row)
+    with gzip.GzipFile(o.at("audio.tar.gz"), "wb", mtime=0) as packed, tarfile.open(fileobj=packed, mode="w") as archive:
+        for name, data in [("._data", b"finder")] + [("data/" + name, data) for name, data in o.media.items()]:
+            entry = tarfile.TarInfo(name)
+            entry.size = len(data)
+            archive.addfile(entry, io.BytesIO(data))
+    os.makedirs(o.at("jsonl"))
+    with open(o.at("jsonl/test.jsonl"), "w", encoding="utf-8") as file:
+        file.write("\n".join(json.dumps(row, ensure_ascii=False) for row in o.rows))
+    o.media = {name: file_of(data) for name, data in o.media.items()}
+    o.done()
+
+
 def cfever(out):
     """CFEVER: evidence in two shapes, and no newline after the last row."""
     o = Out(out, "cfever")
@@ -393,6 +418,7 @@ def main():
     simplevqa(out)
     ccfqa(out)
     cpqa(out)
+    ccfqa_archive(out)
     cfever(out)
     types(out)
     pages(out)

@@ -20,5 +20,8 @@ pub mod prepare;
 pub mod prompt;
 pub mod report;
 pub mod run;
+#[cfg(all(feature = "endpoint", unix))]
+pub mod server;
 pub mod survey;
 pub mod types;
+pub mod wiki;

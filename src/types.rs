@@ -502,6 +502,32 @@ pub struct AudioSource {
     pub frames: u64,
 }
 
+/// What was done to an image between its file and the model.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ImageRecord {
+    /// The image as it was found.
+    pub source: ImageSource,
+    /// The width in pixels of what was used.
+    pub width: u32,
+    /// Its height in pixels.
+    pub height: u32,
+    /// What was done, in order: `first_frame`, `cmyk:rgb`, `icc:dropped`, `orient:6`, `depth:8`, `alpha:white`,
+    /// `resize:bicubic:1288x966`, `encode:jpeg:90`. Empty for an image that was used as it is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<String>,
+}
+
+/// An image as it was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ImageSource {
+    /// `png`, `jpeg`…
+    pub format: String,
+    /// Width in pixels, as it is stored.
+    pub width: u32,
+    /// Height in pixels, before any rotation that the file asks for.
+    pub height: u32,
+}
+
 /// A clip or image of one request as the journal keeps it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MediaRecord {
@@ -513,9 +539,12 @@ pub struct MediaRecord {
     pub bytes: u64,
     /// When the file was last changed, in nanoseconds since 1970, where the file system says.
     pub modified: Option<u64>,
-    /// What was done to it; images are sent as they are.
+    /// What was done to a clip.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub audio: Option<AudioRecord>,
+    /// What was done to an image; absent where its header does not say what it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<ImageRecord>,
     /// The file that went to an endpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent: Option<SentFile>,
@@ -557,6 +586,15 @@ impl PreparedAudio {
     pub fn features(&self) -> Option<&LogMel> {
         match &self.content {
             AudioContent::Features(features) => Some(features),
+            AudioContent::Windows(_) | AudioContent::File(_) => None,
+        }
+    }
+
+    /// The features of all windows, where the model takes features; those of a model with one window are one.
+    pub fn windows(&self) -> Option<&[LogMel]> {
+        match &self.content {
+            AudioContent::Features(features) => Some(std::slice::from_ref(&**features)),
+            AudioContent::Windows(windows) => Some(windows),
             AudioContent::File(_) => None,
         }
     }
@@ -567,6 +605,8 @@ impl PreparedAudio {
 pub enum AudioContent {
     /// Log-mel features, for local models.
     Features(Arc<LogMel>),
+    /// Log-mel features of the whole clip in windows of at most 30 s, for local recognisers of speech.
+    Windows(Arc<[LogMel]>),
     /// A file, for endpoints.
     File(Arc<AudioFile>),
 }

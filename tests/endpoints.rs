@@ -6,6 +6,8 @@
 mod common;
 #[path = "endpoints/faults.rs"]
 mod faults;
+#[path = "endpoints/images.rs"]
+mod images;
 #[path = "endpoints/kills.rs"]
 mod kills;
 #[path = "loopback/mod.rs"]

@@ -286,3 +286,106 @@ fn a_judge_s_own_prompt_is_told_as_its_own() {
     bench.place.edit("[[benchmark]]\n", "[[benchmark]]\nprompt = \"harness\"\n");
     bench.place.run(&[]).exits_with(0).says("24 of them made");
 }
+
+/// Copies a folder of files and folders.
+fn copy(from: &std::path::Path, to: &std::path::Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap().flatten() {
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+/// Answers come from one machine, verdicts and scores from another, which has the run's folder and a judge.
+#[test]
+fn a_copy_of_the_run_s_folder_is_judged_and_scored_without_model_and_data() {
+    let model = Loopback::start(Options::default()).unwrap();
+    let judge = Loopback::start(Options::of(&format!("--seeded --answers {RATINGS}"))).unwrap();
+    let bench = Bench::new(9, &model, &judge);
+    finish(&mut bench.place.command("generate", &[])).exits_with(0);
+    let there = tempfile::tempdir().unwrap();
+    let moved = there.path().join("moved");
+    copy(&bench.place.path("results/c"), &moved);
+
+    // What the first machine would have come to.
+    bench.judge(&[]).exits_with(0);
+    let here = bench.place.scores();
+    assert_eq!((requests(&model), requests(&judge)), (9, 45));
+    // Config, rows, clips and model are gone.
+    drop(bench);
+    drop(model);
+
+    let run = moved.to_str().unwrap();
+    let harness_there = || {
+        let mut command = harness();
+        command.current_dir(there.path());
+        command
+    };
+    let config = format!(
+        "[model]\nkind = \"local\"\narchitecture = \"qwen2_audio\"\nweights = \"no/such/folder\"\n\n\
+         [judge]\nname = \"ann\"\nmax_context = 4096\n\n[judge.model]\nkind = \"openai\"\n\
+         model = \"llama-3-70b-instruct-awq\"\nbase_url = \"{}/v1\"\nrevision = \"1\"\n\n\
+         [judge.generation]\ntemperature = 1.0\nmax_new_tokens = 512\n\n\
+         [[benchmark]]\nname = \"cp-bench\"\ndata = \"no/such/rows.jsonl\"\n",
+        judge.url()
+    );
+    std::fs::write(there.path().join("judge.toml"), config).unwrap();
+    finish(harness_there().args(["judge", run, "--judge", "judge.toml"]))
+        .exits_with(0)
+        .says("judge ann: 45 calls");
+    assert_eq!(requests(&judge), 90);
+    let scored = finish(harness_there().args(["score", run])).exits_with(0).prints("judge ann");
+    let text = std::fs::read_to_string(moved.join("scores.json")).unwrap();
+    let found: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(found["benchmarks"], here["benchmarks"]);
+    let printed = finish(harness_there().args(["report", run])).exits_with(0);
+    assert_eq!(printed.stdout, scored.stdout);
+    assert_eq!(requests(&judge), 90, "scoring asks nobody");
+}
+
+/// Where the judge's tokenizer is there, its tokens decide what fits, and not a guess.
+#[cfg(feature = "local")]
+#[test]
+fn a_judge_s_context_is_counted_in_its_own_tokens() {
+    const CONTEXT: usize = 1900;
+    let long = "Oslo ".repeat(400);
+    let model = Loopback::start(Options { answers: vec![long], ..Options::default() }).unwrap();
+    let judge = Loopback::start(Options::of(&format!("--seeded --answers {RATINGS}"))).unwrap();
+    let shortened = |bench: &Bench| {
+        let about = |line: &Value| line["judge"]["about"].get("shortened") == Some(&true.into());
+        bench.verdicts().iter().filter(|line| about(line)).count()
+    };
+    let with = |tokenizer: &str| {
+        let bench = Bench::new(2, &model, &judge);
+        bench.place.edit("max_context = 4096", &format!("max_context = {CONTEXT}\n{tokenizer}"));
+        (bench.place.run(&[]), bench)
+    };
+    let folder = common::root().join("demo/model");
+    let counts = harness::model::Tokens::open(&folder).unwrap();
+    let wanted = counts.count(&"Oslo ".repeat(400));
+    // The demo's tokenizer knows no such word: it takes more tokens than the guess of one for three bytes.
+    assert!(wanted > 1000, "{wanted}");
+
+    let (guessed, bench) = with("");
+    guessed.exits_with(0);
+    assert_eq!(shortened(&bench), 0, "667 and 512 tokens, and the prompt");
+    let (counted, bench) = with(&format!("tokenizer = \"{}\"", folder.display()));
+    let counted = counted
+        .exits_with(0)
+        .prints("2 answers were shortened to fit its context (tokens counted by its tokenizer");
+    assert_eq!(shortened(&bench), 10, "five runs of two answers");
+    drop(counted);
+    // Another tokenizer would send other prompts under the same name.
+    bench.place.edit("tokenizer = ", "# tokenizer = ");
+    bench
+        .judge(&["--judge", bench.place.path("c.toml").to_str().unwrap()])
+        .exits_with(2)
+        .says("the tokenizer");
+
+    let (refused, _bench) = with("tokenizer = \"no-such-file.json\"");
+    refused.exits_with(2).says("no-such-file.json").says("c.toml:");
+}

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use harness::media::audio::mel::MelExtractor;
-use harness::model::local::{LocalModel, LocalSpec, check};
+use harness::model::local::{LocalModel, LocalSpec, SpeechSpec, check};
 use harness::model::{Answer, AudioNeed, Model, Prepared};
 use harness::types::{
     AudioContent, AudioRef, Digest, Generation, ImageRef, LogMel, Message, Outcome, Part, PreparedAudio,
@@ -32,6 +32,7 @@ fn spec(dir: &Path) -> LocalSpec {
         batch_size: 4,
         max_seconds: 30.0,
         name: "tiny".to_owned(),
+        speech: SpeechSpec::default(),
     }
 }
 
@@ -118,7 +119,7 @@ fn the_model_says_who_it_is_and_what_it_takes() {
     assert_eq!((model.accepts().max_seconds, model.accepts().images), (30.0, false));
     assert_eq!((model.batch_size(), model.concurrency()), (4, 1));
     assert_eq!(inventory.parameters, 372_608);
-    assert_eq!((inventory.bins, inventory.vocabulary, inventory.max_positions), (128, 640, 8192));
+    assert_eq!((inventory.bins, inventory.vocabulary, inventory.max_positions), (Some(128), 640, 8192));
     assert_eq!(
         (inventory.dtypes, inventory.files),
         (vec!["f32".to_owned()], vec!["model.safetensors".to_owned()])
@@ -302,7 +303,9 @@ fn what_cannot_be_loaded_is_told() {
         change(&mut spec);
         LocalModel::load(&spec).unwrap_err().to_string()
     };
-    assert!(fails(&|spec| spec.architecture = "whisper".to_owned()).contains("write `qwen2_audio`"));
+    assert!(
+        fails(&|spec| spec.architecture = "whisper".to_owned()).contains("architecture = \"qwen2_audio\"")
+    );
     assert!(fails(&|spec| spec.device = "tpu".to_owned()).contains("`cuda:N`"));
     assert!(fails(&|spec| spec.dtype = "int4".to_owned()).contains("`bf16`"));
     #[cfg(not(feature = "cuda"))]

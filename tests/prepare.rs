@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "its helpers are tests too")]
 
 mod common;
+#[path = "prepare/faults.rs"]
+mod faults;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -162,9 +164,10 @@ fn what_cannot_be_prepared_is_said() {
     language("eng_Latn").exits_with(2).says("no file of eng_Latn").says("--languages eng_Latn");
     language("amh_Ethi").exits_with(0);
     finish(&mut prepare("simplevqa", data, &[])).exits_with(2).says("was prepared for 2m-belebele");
-    finish(&mut prepare("cfever", data, &["--to", "/nowhere"]))
-        .exits_with(0)
-        .prints("nothing needs to be prepared");
+    finish(&mut prepare("cfever", data, &[])).exits_with(2).says("no pages of Wikipedia");
+    finish(&mut prepare("ccfqa", data, &["--shots", "3"]))
+        .exits_with(2)
+        .says("--shots means nothing to ccfqa");
     finish(&mut prepare("nothing", data, &[])).exits_with(2).says("no published data are known of `nothing`");
     let demo = root().join("demo/ccfqa");
     finish(&mut prepare("ccfqa", &demo, &[])).exits_with(0).prints("nothing needs to be prepared");

@@ -28,14 +28,18 @@ fn every_token_and_every_score_of_the_demo_is_the_reference_s() {
     let expected = std::fs::read_to_string(root().join("tests/fixtures/demo/expected.json")).unwrap();
     let expected: Value = serde_json::from_str(&expected).unwrap();
     let journal = std::fs::read_to_string(results.path().join("demo/responses.jsonl")).unwrap();
-    let mut by_request = BTreeMap::new();
+    let (mut by_request, mut by_window) = (BTreeMap::new(), BTreeMap::new());
     for line in journal.lines().skip(1) {
         let r: Value = serde_json::from_str(line).unwrap();
         let of = |key: &str| r["tags"][key].as_str().unwrap().to_owned();
+        if r["benchmark"] == "cp-bench" {
+            by_window.insert((r["sample"].as_str().unwrap().to_owned(), of("window")), r);
+            continue;
+        }
         let label = r["benchmark"].as_str().unwrap().to_owned();
         by_request.insert((label, r["sample"].as_str().unwrap().to_owned(), of("src"), of("tgt")), r);
     }
-    assert_eq!(by_request.len(), 768);
+    assert_eq!((by_request.len(), by_window.len()), (768, 24));
     let mut near_ties = 0;
     for (set, label) in [("ccfqa_speech", "ccfqa"), ("ccfqa_speech_hard", "ccfqa-hard")] {
         for want in expected[set].as_array().unwrap() {
@@ -52,6 +56,22 @@ fn every_token_and_every_score_of_the_demo_is_the_reference_s() {
             assert_eq!(got["usage"]["audio_tokens"], want["audio_tokens"], "{label} {want}");
         }
     }
+
+    for want in expected["cp_bench"].as_array().unwrap() {
+        let id = want["id"].as_str().unwrap().to_owned();
+        for (window, want) in want["windows"].as_object().unwrap() {
+            // A short clip is asked once, whole; both windows have its answer.
+            let windows: &[&str] = if window == "whole" { &["first", "last"] } else { &[window.as_str()] };
+            for window in windows {
+                let got = &by_window[&(id.clone(), (*window).to_owned())];
+                assert_eq!(got["tokens"], want["token_ids"], "{id} {window}");
+                assert_eq!(got["text"], want["text"], "{id} {window}");
+            }
+        }
+    }
+    let asked = by_window.values().filter(|r| r.get("reused_from").is_none()).count();
+    // Two of the long ones begin with the same silence and have the same question.
+    assert_eq!(asked, 6 + 2 * 6 - 1, "short clips are asked once");
 
     assert!(near_ties <= 3, "{near_ties} answers differ at near ties");
     if near_ties > 0 {
@@ -84,6 +104,22 @@ fn every_token_and_every_score_of_the_demo_is_the_reference_s() {
         }
     }
 
+    // Long clips answer in the right window only: two of six in the first 30 seconds, one in the last.
+    let cp_bench = scores["benchmarks"][2]["metrics"].as_array().unwrap();
+    let find = |metric: &str, group: Value| {
+        let empty = serde_json::json!({});
+        let found =
+            cp_bench.iter().find(|m| m["metric"] == metric && *m.get("group").unwrap_or(&empty) == group);
+        found.unwrap_or_else(|| panic!("no {metric} {group}"))["value"].as_f64().unwrap()
+    };
+    let near =
+        |found: f64, of_hundred: f64| assert!((found - of_hundred).abs() < 1e-9, "{found} {of_hundred}");
+    near(find("judge_score_window", serde_json::json!({"set": "long", "window": "first"})), 200.0 / 6.0);
+    near(find("judge_score_window", serde_json::json!({"set": "long", "window": "last"})), 100.0 / 6.0);
+    near(find("judge_score", serde_json::json!({})), 700.0 / 12.0);
+    near(find("judge_score_mean_of_max", serde_json::json!({})), 800.0 / 12.0);
+    assert!(done.stdout.contains("no LLM judge: string match"), "{}", done.stdout);
+
     // The table that the README shows is the one that is printed.
     let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
     let shown: Vec<_> = readme.lines().filter_map(|line| line.strip_prefix("> ")).skip(1).collect();
@@ -96,7 +132,7 @@ fn every_token_and_every_score_of_the_demo_is_the_reference_s() {
     let again =
         finish(harness().args(["run", "configs/demo.toml", "--results"]).arg(results.path())).exits_with(0);
     assert!(
-        again.stderr.contains("768 of them answered") && !again.stderr.contains("loading"),
+        again.stderr.contains("792 of them answered") && !again.stderr.contains("loading"),
         "{}",
         again.stderr
     );

@@ -2,11 +2,13 @@
 
 use thiserror::Error;
 
-use super::Benchmark;
 use super::belebele::{self, Belebele};
 use super::ccfqa::{self, Ccfqa};
+use super::cfever::{self, Cfever};
 use super::cp_bench::{self, CpBench};
 use super::manifest::{self, Manifest};
+use super::simplevqa::{self, SimpleVqa};
+use super::{Benchmark, SubmissionScorer};
 use crate::config::BenchmarkConfig;
 use crate::prompt::{PromptError, PromptSet, places};
 use crate::report::published::{Published, PublishedError};
@@ -97,6 +99,9 @@ pub enum BuildError {
     /// A judge that the benchmark cannot be judged by.
     #[error("{0}")]
     Judge(String),
+    /// A benchmark whose authors score no files of predictions.
+    #[error("`{0}` has no form of files of predictions: those of `cfever` can be scored")]
+    NoSubmissions(String),
     /// A prompt text that is needed and not there.
     #[error("the prompt texts hold no `{0}`, which the conditions asked for need: add it to the prompt file")]
     MissingText(&'static str),
@@ -126,13 +131,14 @@ impl BuildError {
         match self {
             Self::Unknown { what: "condition", .. } => "conditions",
             Self::Unknown { what: "language", .. } => "languages",
+            Self::Unknown { what: "task" | "domain", .. } => "categories",
             Self::Unknown { what: "metric", .. } => "metrics",
             Self::Unknown { what: "field", .. } => "fields",
             Self::Unknown { what: "prompt text", .. }
             | Self::MissingText(_)
             | Self::UnknownPlace { .. }
             | Self::MissingPlace { .. } => "prompt",
-            Self::Unknown { .. } | Self::Judge(_) => "name",
+            Self::Unknown { .. } | Self::Judge(_) | Self::NoSubmissions(_) => "name",
             Self::Useless { key, .. } => key,
         }
     }
@@ -168,30 +174,27 @@ fn braced(names: &[&'static str]) -> String {
 
 /// All benchmarks.
 pub fn catalogue() -> Vec<Entry> {
-    vec![ccfqa::entry(), cp_bench::entry(), belebele::entry(), manifest::entry()]
+    vec![
+        ccfqa::entry(),
+        cp_bench::entry(),
+        cfever::entry(),
+        belebele::entry(),
+        simplevqa::entry(),
+        manifest::entry(),
+    ]
 }
 
 /// Our own wording of a benchmark's prompts; an empty set for one that needs none.
 pub fn harness_wording(name: &str) -> Result<PromptSet, PromptError> {
-    let unbuilt = || UNBUILT.into_iter().find(|(unbuilt, _)| *unbuilt == name).map(|(_, wording)| wording);
-    match entry(name).map(|entry| entry.wording).or_else(unbuilt) {
+    match entry(name).map(|entry| entry.wording) {
         None | Some("") => Ok(PromptSet::default()),
         Some(wording) => PromptSet::parse_own(wording),
     }
 }
 
-/// Our own wording for benchmarks that cannot be run yet: their prompts can be read already.
-const UNBUILT: [(&str, &str); 2] = [
-    ("cfever", include_str!("../../prompts/cfever/harness.toml")),
-    ("simplevqa", include_str!("../../prompts/simplevqa/harness.toml")),
-];
-
-/// All benchmarks with prompts of their own, whether they can be run or not.
+/// All benchmarks with prompts of their own.
 pub fn with_prompts() -> Vec<&'static str> {
-    let built = catalogue().into_iter().filter(|entry| !entry.wording.is_empty()).map(|entry| entry.name);
-    let mut names: Vec<&str> = built.collect();
-    names.extend(UNBUILT.into_iter().map(|(name, _)| name).filter(|name| entry(name).is_none()));
-    names
+    catalogue().into_iter().filter(|entry| !entry.wording.is_empty()).map(|entry| entry.name).collect()
 }
 
 /// All prompt texts that a benchmark knows, those for judging included.
@@ -200,6 +203,8 @@ pub fn known_texts(benchmark: &str) -> &'static [PromptText] {
         ccfqa::NAME => &ccfqa::TEXTS,
         cp_bench::NAME => &cp_bench::TEXTS,
         belebele::NAME => &belebele::TEXTS,
+        cfever::NAME => &cfever::TEXTS,
+        simplevqa::NAME => &simplevqa::TEXTS,
         _ => &[],
     }
 }
@@ -223,16 +228,22 @@ pub fn build(
     prompts: PromptSet,
     window: Window,
 ) -> Result<Box<dyn Benchmark>, BuildError> {
-    if config.belebele.is_some() && config.name != belebele::NAME {
-        let found = catalogue().into_iter().find(|entry| entry.name == config.name);
-        if let Some(entry) = found {
-            return Err(BuildError::Useless { benchmark: entry.name, key: "belebele" });
+    if let Some(entry) = entry(&config.name) {
+        if config.name != belebele::NAME {
+            check_keys(entry.name, &[("belebele", config.belebele.is_some())])?;
+        }
+        if config.name != simplevqa::NAME {
+            let useless =
+                [("variant", config.variant.is_some()), ("categories", config.categories_file.is_some())];
+            check_keys(entry.name, &useless)?;
         }
     }
     match config.name.as_str() {
         ccfqa::NAME => Ok(Box::new(Ccfqa::new(config, prompts, window)?)),
         cp_bench::NAME => Ok(Box::new(CpBench::new(config, prompts, window)?)),
         belebele::NAME => Ok(Box::new(Belebele::new(config, prompts, window)?)),
+        cfever::NAME => Ok(Box::new(Cfever::new(config, prompts)?)),
+        simplevqa::NAME => Ok(Box::new(SimpleVqa::new(config, prompts)?)),
         manifest::NAME => Ok(Box::new(Manifest::new(config, &prompts, window)?)),
         other => Err(unknown_benchmark(other)),
     }
@@ -245,7 +256,18 @@ pub fn prompt_texts(benchmark: &str, conditions: &[String]) -> Result<Vec<Prompt
         ccfqa::NAME => ccfqa::prompt_texts(conditions),
         cp_bench::NAME => Ok(cp_bench::prompt_texts()),
         belebele::NAME => Ok(belebele::prompt_texts()),
+        cfever::NAME => cfever::prompt_texts(conditions),
+        simplevqa::NAME => simplevqa::prompt_texts(conditions),
         manifest::NAME => Ok(Vec::new()),
+        other => Err(unknown_benchmark(other)),
+    }
+}
+
+/// A scorer of files of predictions in the form of a benchmark's authors.
+pub fn submission_scorer(benchmark: &str) -> Result<Box<dyn SubmissionScorer>, BuildError> {
+    match benchmark {
+        cfever::NAME => Ok(cfever::submission_scorer()),
+        known if entry(known).is_some() => Err(BuildError::NoSubmissions(known.to_owned())),
         other => Err(unknown_benchmark(other)),
     }
 }
@@ -328,9 +350,14 @@ pub(super) mod tests {
             allow_other_data: false,
             metrics: Vec::new(),
             windows: WindowRule::Model,
+            max_candidates: None,
+            shots: 0,
             fields: BTreeMap::new(),
             system: None,
             belebele: (name == belebele::NAME).then(belebele::defaults),
+            variant: None,
+            categories_file: None,
+            categories: None,
         }
     }
 
@@ -346,12 +373,13 @@ pub(super) mod tests {
         for (expect, change) in [
             ("", (|_| {}) as fn(&mut BenchmarkConfig)),
             (
-                "unknown benchmark `ccqfa`: did you mean `ccfqa`? there are ccfqa, cp-bench, 2m-belebele, manifest",
+                "unknown benchmark `ccqfa`: did you mean `ccfqa`? there are ccfqa, cp-bench, cfever, 2m-belebele, \
+                 simplevqa, manifest",
                 |c| {
                     c.name = "ccqfa".into();
                 },
             ),
-            ("unknown condition `xsqaa`: did you mean `xsqa`? there are qa, xqa, sqa, xsqa", |c| {
+            ("unknown condition `xsqaa`: did you mean `xsqa`? there are qa, xqa, sqa, xsqa, asr", |c| {
                 c.conditions = vec!["sqa".into(), "xsqaa".into()];
             }),
             ("unknown language `zzz`: there are cmn, eng, fra, jpn, kor, rus, spa, yue", |c| {
@@ -413,7 +441,7 @@ pub(super) mod tests {
         assert_eq!(
             error(&[], &[("speech_usr", Some("x"))]),
             "unknown prompt text `speech_usr`: did you mean `speech_user`? there are speech_system, speech_user, \
-             text_system, text_user, speech_full, judge, judge_raw"
+             text_system, text_user, speech_full, asr, judge, judge_raw"
         );
         assert_eq!(
             error(&[], &[("speech_user", Some("{src} {target}"))]),
@@ -439,7 +467,7 @@ pub(super) mod tests {
 
     #[test]
     fn prompts_of_all_benchmarks_can_be_read() {
-        assert_eq!(with_prompts(), ["ccfqa", "cp-bench", "2m-belebele", "cfever", "simplevqa"]);
+        assert_eq!(with_prompts(), ["ccfqa", "cp-bench", "cfever", "2m-belebele", "simplevqa"]);
         for name in with_prompts() {
             assert!(harness_wording(name).unwrap().names().next().is_some(), "{name}");
         }

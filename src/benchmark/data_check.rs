@@ -1,22 +1,51 @@
-//! Whether data are the published ones: rows, counts by column, copies.
+//! Whether data are the published ones: rows, counts by column, copies, gold out of range.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::Value;
 
-use super::sources::Expect;
+use super::sources::{Expect, Gold};
+use crate::types::Digest;
 
 /// Differences of one column that are told one by one.
 const TOLD: usize = 3;
 
-/// Takes every sample's row and says how the whole differs from what is published. It keeps a hash for each row.
+/// What a check asks of the clips and images that rows name: it opens nothing itself.
+pub trait LookAtMedia {
+    /// Whether a text in a row is the name of a clip or image.
+    fn is_media(&self, name: &str) -> bool;
+
+    /// A hash of what a clip or image holds; `None` where it cannot be read. It is asked for only where two rows are the
+    /// same but for their media.
+    fn content(&self, name: &str) -> Option<Digest>;
+}
+
+/// Rows without media.
+#[cfg(test)]
+pub(super) struct NoMedia;
+
+#[cfg(test)]
+impl LookAtMedia for NoMedia {
+    fn is_media(&self, _: &str) -> bool {
+        false
+    }
+
+    fn content(&self, _: &str) -> Option<Digest> {
+        None
+    }
+}
+
+/// Takes every row and says how the whole differs from what is published. It keeps a hash for each row, and the names of
+/// its media.
 #[derive(Debug)]
 pub struct DataCheck {
     expect: Expect,
     rows: u64,
     counts: BTreeMap<String, BTreeMap<String, u64>>,
-    seen: HashSet<[u8; 16]>,
+    seen: HashMap<[u8; 16], Rows>,
     copies: u64,
+    /// Gold that is none, by its column, with the first of it.
+    odd_gold: BTreeMap<String, (u64, String)>,
     /// The values of the columns that name a row.
     ids: HashSet<[u8; 16]>,
     same_ids: u64,
@@ -26,13 +55,23 @@ pub struct DataCheck {
     nested: BTreeMap<String, u64>,
 }
 
+/// Rows that are the same but for their media.
+#[derive(Debug)]
+enum Rows {
+    /// One so far: the names of its media.
+    One(Box<[String]>),
+    /// Several: what the media of each hold.
+    Several(HashSet<[u8; 16]>),
+}
+
 /// Columns that name the language of a row.
 const LANGUAGE: [&str; 3] = ["language", "dialect", "lang"];
 
 impl DataCheck {
     /// A check against what is expected; `None` where nothing is known of the rows.
     pub fn new(expect: Expect) -> Option<Self> {
-        if expect.rows.is_none() && expect.rows_a_language.is_none() && expect.unique.is_empty() {
+        let known = expect.rows.is_some() || expect.rows_a_language.is_some();
+        if !known && expect.unique.is_empty() && expect.gold.is_empty() {
             return None;
         }
         let counts = expect.counts.keys().map(|column| (column.clone(), BTreeMap::new())).collect();
@@ -40,8 +79,9 @@ impl DataCheck {
             expect,
             rows: 0,
             counts,
-            seen: HashSet::new(),
+            seen: HashMap::new(),
             copies: 0,
+            odd_gold: BTreeMap::new(),
             ids: HashSet::new(),
             same_ids: 0,
             languages: BTreeMap::new(),
@@ -49,8 +89,8 @@ impl DataCheck {
         })
     }
 
-    /// A row.
-    pub fn add(&mut self, row: &Value) {
+    /// A row, of which `media` knows what is a clip or image.
+    pub fn add(&mut self, row: &Value, media: &dyn LookAtMedia) {
         self.rows += 1;
         for (column, counts) in &mut self.counts {
             *counts.entry(text(row.get(column))).or_default() += 1;
@@ -73,8 +113,42 @@ impl DataCheck {
                 *self.nested.entry(language.clone()).or_default() += 1;
             }
         }
-        if !self.seen.insert(content(row, &self.expect.unique)) {
-            self.copies += 1;
+        self.gold(row);
+        let (hash, names) = content(row, &self.expect.unique, media);
+        match self.seen.get_mut(&hash) {
+            None => {
+                self.seen.insert(hash, Rows::One(names.into_boxed_slice()));
+            }
+            Some(Rows::One(first)) if first.is_empty() => self.copies += 1,
+            Some(rows) => {
+                if let Rows::One(first) = rows {
+                    *rows = Rows::Several(HashSet::from([held(first, media)]));
+                }
+                if let Rows::Several(seen) = rows {
+                    self.copies += u64::from(!seen.insert(held(&names, media)));
+                }
+            }
+        }
+    }
+
+    /// Looks at the gold of a row.
+    fn gold(&mut self, row: &Value) {
+        for Gold { column, values } in &self.expect.gold {
+            let mut one = |column: &str| {
+                let found = column.split('.').try_fold(row, |value, key| value.get(key));
+                let found = number_or_text(found);
+                if found.is_empty() || !(values.is_empty() || values.contains(&found)) {
+                    let found = if found.is_empty() { "none".to_owned() } else { format!("`{found}`") };
+                    self.odd_gold.entry(column.to_owned()).or_insert((0, found)).0 += 1;
+                }
+            };
+            if column.contains("{language}") {
+                for language in self.expect.languages.iter().filter(|language| row.get(language).is_some()) {
+                    one(&column.replace("{language}", language));
+                }
+            } else {
+                one(column);
+            }
         }
     }
 
@@ -100,6 +174,12 @@ impl DataCheck {
                 1 => format!("a row has the {names} of another"),
                 n => format!("{} rows have the {names} of others", grouped(n)),
             });
+        }
+        for (column, (rows, first)) in &self.odd_gold {
+            let rows = if *rows == 1 { "1 row".to_owned() } else { format!("{} rows", grouped(*rows)) };
+            found.push(format!(
+                "{rows} without a gold answer that can be one in {column} (the first has {first})"
+            ));
         }
         found.extend(self.of_languages());
         // With other rows the counts differ by themselves.
@@ -148,24 +228,89 @@ fn text(value: Option<&Value>) -> String {
     }
 }
 
-/// A hash of a row without the columns that name it.
-fn content(row: &Value, unique: &[String]) -> [u8; 16] {
-    let mut hasher = blake3::Hasher::new();
-    let mut add = |text: &str| {
-        hasher.update(&(text.len() as u64).to_le_bytes());
-        hasher.update(text.as_bytes());
+/// Gold as text: whole numbers without a point, however they are written.
+fn number_or_text(value: Option<&Value>) -> String {
+    let number = match value {
+        Some(Value::Number(number)) => number.as_f64(),
+        Some(Value::String(text)) => text.trim().parse::<f64>().ok(),
+        _ => None,
     };
+    match number.filter(|number| number.fract() == 0.0 && number.abs() < 1e15) {
+        Some(number) => (number as i64).to_string(),
+        None => match value {
+            None | Some(Value::Null | Value::Array(_) | Value::Object(_)) => String::new(),
+            value => text(value).trim().to_owned(),
+        },
+    }
+}
+
+/// A hash of a row without the columns that name it and without the names of its media, and these names.
+fn content(row: &Value, unique: &[String], media: &dyn LookAtMedia) -> ([u8; 16], Vec<String>) {
+    let mut walk = Content { hasher: blake3::Hasher::new(), names: Vec::new(), media };
     match row {
         Value::Object(row) => {
             let mut fields: Vec<(&String, &Value)> =
                 row.iter().filter(|(name, _)| !unique.contains(name)).collect();
             fields.sort_by_key(|(name, _)| *name);
             for (name, value) in fields {
-                add(name);
-                add(&value.to_string());
+                walk.text(b'k', name);
+                walk.value(value);
             }
         }
-        other => add(&other.to_string()),
+        other => walk.value(other),
+    }
+    let mut hash = [0; 16];
+    walk.hasher.finalize_xof().fill(&mut hash);
+    (hash, walk.names)
+}
+
+/// A walk through a row.
+struct Content<'a> {
+    hasher: blake3::Hasher,
+    names: Vec<String>,
+    media: &'a dyn LookAtMedia,
+}
+
+impl Content<'_> {
+    fn text(&mut self, kind: u8, text: &str) {
+        self.hasher.update(&[kind]);
+        self.hasher.update(&(text.len() as u64).to_le_bytes());
+        self.hasher.update(text.as_bytes());
+    }
+
+    fn value(&mut self, value: &Value) {
+        match value {
+            Value::String(name) if self.media.is_media(name) => {
+                self.hasher.update(b"m");
+                self.names.push(name.clone());
+            }
+            Value::String(text) => self.text(b's', text),
+            Value::Array(items) => {
+                self.text(b'a', &items.len().to_string());
+                for item in items {
+                    self.value(item);
+                }
+            }
+            Value::Object(fields) => {
+                self.text(b'o', &fields.len().to_string());
+                for (name, value) in fields {
+                    self.text(b'k', name);
+                    self.value(value);
+                }
+            }
+            other => self.text(b'v', &other.to_string()),
+        }
+    }
+}
+
+/// A hash of what the media of a row hold. What cannot be read is taken for itself alone.
+fn held(names: &[String], media: &dyn LookAtMedia) -> [u8; 16] {
+    let mut hasher = blake3::Hasher::new();
+    for name in names {
+        match media.content(name) {
+            Some(content) => hasher.update(&content.0),
+            None => hasher.update(name.as_bytes()),
+        };
     }
     let mut hash = [0; 16];
     hasher.finalize_xof().fill(&mut hash);
@@ -220,12 +365,80 @@ mod tests {
         toml::from_str("rows = 3\nunique = ['id']\n[counts.label]\na = 2\nb = 1").unwrap()
     }
 
+    /// Clips are called `CONTENT-anything.wav`.
+    struct Clips;
+
+    impl LookAtMedia for Clips {
+        fn is_media(&self, name: &str) -> bool {
+            name.strip_suffix(".wav").is_some()
+        }
+
+        fn content(&self, name: &str) -> Option<Digest> {
+            Some(Digest::of(name.split('-').next()?.as_bytes()))
+        }
+    }
+
+    fn found(expect: &str, rows: &[Value]) -> Vec<String> {
+        let mut check = DataCheck::new(toml::from_str(expect).unwrap()).unwrap();
+        for row in rows {
+            check.add(row, &Clips);
+        }
+        check.finish()
+    }
+
     fn check(rows: &[Value]) -> Vec<String> {
         let mut check = DataCheck::new(expect()).unwrap();
         for row in rows {
-            check.add(row);
+            check.add(row, &Clips);
         }
         check.finish()
+    }
+
+    #[test]
+    fn copies_are_found_whatever_their_media_are_called() {
+        let row = |id: u64, clips: &[&str]| json!({"id": id, "clips": clips, "q": "What is this?"});
+        let expect = "unique = ['id']";
+        // The same question about other clips is another row.
+        let rows = [
+            row(1, &["a-1.wav", "b-1.wav"]),
+            row(2, &["a-2.wav", "c-1.wav"]),
+            row(3, &["b-1.wav", "a-1.wav"]),
+        ];
+        assert_eq!(found(expect, &rows), Vec::<String>::new());
+        let copies =
+            [&rows[..], &[row(4, &["a-7.wav", "c-9.wav"]), row(5, &["a-8.wav", "b-8.wav"])]].concat();
+        assert_eq!(found(expect, &copies), ["2 rows are copies of others but for id"]);
+        // Without media, the text alone decides.
+        let text = [json!({"id": 1, "q": "x"}), json!({"id": 2, "q": "x"})];
+        assert_eq!(found(expect, &text), ["a row is a copy of another but for id"]);
+    }
+
+    #[test]
+    fn gold_that_is_none_is_told() {
+        let expect = "[[gold]]\ncolumn = 'n'\nvalues = ['1', '2']";
+        let rows =
+            [json!({"n": "2"}), json!({"n": 2.0}), json!({"n": " 1"}), json!({"n": 1})].map(|mut row| {
+                row["id"] = row.to_string().into();
+                row
+            });
+        assert_eq!(found(expect, &rows), Vec::<String>::new());
+        for (gold, said) in [
+            (json!(3), "`3`"),
+            (json!(1.5), "`1.5`"),
+            (json!("B"), "`B`"),
+            (json!(null), "none"),
+            (json!([1]), "none"),
+        ] {
+            let said = format!("1 row without a gold answer that can be one in n (the first has {said})");
+            assert_eq!(found(expect, &[json!({"n": gold})]), [said]);
+        }
+        let expect = "languages = ['eng', 'yue']\n[[gold]]\ncolumn = '{language}.answer'";
+        let rows = [
+            json!({"id": 1, "eng": {"answer": "x"}, "yue": {"answer": " "}}),
+            json!({"eng": {"answer": "y"}}),
+        ];
+        let said = "1 row without a gold answer that can be one in yue.answer (the first has none)";
+        assert!(found(expect, &rows).contains(&said.to_owned()));
     }
 
     #[test]
@@ -258,13 +471,7 @@ mod tests {
     #[test]
     fn ids_and_languages_are_checked() {
         let expect = "rows_a_language = 2\nunique = ['dialect', 'n']\nlanguages = ['a_A', 'b_B']";
-        let found = |rows: &[Value]| {
-            let mut check = DataCheck::new(toml::from_str(expect).unwrap()).unwrap();
-            for row in rows {
-                check.add(row);
-            }
-            check.finish()
-        };
+        let found = |rows: &[Value]| found(expect, rows);
         let row = |dialect: &str, n: u64| json!({"dialect": dialect, "n": n, "q": format!("{dialect}{n}")});
         // A language that was not fetched is no difference.
         assert_eq!(found(&[row("a_A", 1), row("a_A", 2)]), Vec::<String>::new());
@@ -276,10 +483,8 @@ mod tests {
         let same = json!({"dialect": "a_A", "n": 1, "q": "another"});
         assert_eq!(found(&[row("a_A", 1), same]), ["a row has the dialect, n of another"]);
         let nested = "rows = 2\nlanguages = ['eng', 'yue']";
-        let mut check = DataCheck::new(toml::from_str(nested).unwrap()).unwrap();
-        check.add(&json!({"id": 1, "eng": {}, "yue": {}}));
-        check.add(&json!({"id": 2, "eng": {}}));
-        assert_eq!(check.finish(), ["rows by language: yue 1 instead of 2"]);
+        let rows = [json!({"id": 1, "eng": {}, "yue": {}}), json!({"id": 2, "eng": {}})];
+        assert_eq!(super::tests::found(nested, &rows), ["rows by language: yue 1 instead of 2"]);
     }
 
     #[test]
@@ -311,7 +516,7 @@ mod tests {
         let text = std::fs::read_to_string(file).unwrap();
         let mut check = DataCheck::new(super::super::sources::sources("ccfqa").unwrap().expect).unwrap();
         for line in text.lines() {
-            check.add(&serde_json::from_str(line).unwrap());
+            check.add(&serde_json::from_str(line).unwrap(), &Clips);
         }
         assert_eq!(check.finish(), Vec::<String>::new());
     }

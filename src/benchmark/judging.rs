@@ -5,10 +5,13 @@
 //! journals or files.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::scores::UsageScores;
 use crate::prompt::PromptInfo;
 use crate::types::{Outcome, Planned, Prompt, Response};
 
@@ -81,6 +84,8 @@ pub enum OnJudgeError {
     Exclude,
     /// They count as wrong.
     Wrong,
+    /// They count as not attempted, where the protocol has that; as wrong elsewhere.
+    Na,
 }
 
 impl OnJudgeError {
@@ -90,6 +95,7 @@ impl OnJudgeError {
             Self::Fail => "fail",
             Self::Exclude => "exclude",
             Self::Wrong => "wrong",
+            Self::Na => "na",
         }
     }
 }
@@ -113,6 +119,44 @@ pub struct JudgeSetup {
     pub context: Option<u64>,
     /// Tokens of these that are kept for the reply.
     pub reply_tokens: u64,
+    /// The digest of the tokenizer that they are counted with; without one they are estimated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokenizer: Option<String>,
+    /// That tokenizer, while questions are made.
+    #[serde(skip)]
+    pub counter: TokenCounter,
+}
+
+/// Counts the tokens of a text; by an estimate where no tokenizer is at hand.
+#[derive(Clone, Default)]
+pub struct TokenCounter(Option<Arc<Count>>);
+
+/// The tokens of a text.
+type Count = dyn Fn(&str) -> u64 + Send + Sync;
+
+impl TokenCounter {
+    /// A counter that counts.
+    pub fn new(count: impl Fn(&str) -> u64 + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(count)))
+    }
+
+    /// The tokens of a text.
+    pub fn count(&self, text: &str) -> u64 {
+        self.0.as_ref().map_or_else(|| estimated_tokens(text), |count| count(text))
+    }
+}
+
+impl fmt::Debug for TokenCounter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "TokenCounter(tokenizer)" } else { "TokenCounter(estimate)" })
+    }
+}
+
+/// Two setups are told apart by the digests of their tokenizers.
+impl PartialEq for TokenCounter {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
 impl JudgeSetup {
@@ -191,6 +235,9 @@ pub struct JudgeScores {
     pub required: bool,
     /// Its prompt texts.
     pub prompts: Vec<PromptInfo>,
+    /// How it was asked.
+    #[serde(default)]
+    pub mode: JudgeMode,
     /// How often each answer is judged.
     pub runs: u32,
     /// Calls that the protocol wants.
@@ -205,6 +252,15 @@ pub struct JudgeScores {
     pub unparsed: u64,
     /// Answers that were shortened to fit the judge's context.
     pub shortened: u64,
+    /// The digest of the tokenizer that counted for it; without one tokens were estimated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokenizer: Option<String>,
+    /// What its calls took: those that are scored, and none that was made for an answer that is gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<UsageScores>,
+    /// Replies that no rule could read, where the protocol has no score for such.
+    #[serde(default)]
+    pub unusable: u64,
 }
 
 impl JudgeScores {
@@ -241,19 +297,28 @@ pub fn estimated_tokens(text: &str) -> u64 {
     (text.len() as u64).div_ceil(3)
 }
 
-/// The longest beginning of an answer that fits a judge's context beside what else the prompt holds, and whether
-/// something had to go. `rest` is the prompt without the answer.
-pub fn fitted<'a>(answer: &'a str, rest: &str, setup: &JudgeSetup) -> (&'a str, bool) {
+/// The longest beginning of an answer with which the prompt fits the judge's context, and whether something had to go.
+/// `whole` gives the prompt with an answer in it.
+pub fn fitted<'a>(answer: &'a str, whole: impl Fn(&str) -> String, setup: &JudgeSetup) -> (&'a str, bool) {
     let Some(context) = setup.context else { return (answer, false) };
-    let room = context.saturating_sub(setup.reply_tokens).saturating_sub(estimated_tokens(rest));
-    if estimated_tokens(answer) <= room {
+    let room = context.saturating_sub(setup.reply_tokens);
+    let fits = |answer: &str| setup.counter.count(&whole(answer)) <= room;
+    if fits(answer) {
         return (answer, false);
     }
-    let mut end = usize::try_from(room.saturating_mul(3)).unwrap_or(usize::MAX).min(answer.len());
-    while !answer.is_char_boundary(end) {
-        end -= 1;
+    // The ends of beginnings: each is known to fit up to `low`, and none is that was tried from `high` on.
+    let ends: Vec<usize> = answer.char_indices().map(|(at, _)| at).collect();
+    let beginning = |index: usize| ends.get(index).and_then(|end| answer.get(..*end)).unwrap_or_default();
+    let (mut low, mut high) = (0, ends.len());
+    while low + 1 < high {
+        let middle = low.midpoint(high);
+        if fits(beginning(middle)) {
+            low = middle;
+        } else {
+            high = middle;
+        }
     }
-    (answer.get(..end).unwrap_or_default(), true)
+    (beginning(low), !answer.is_empty())
 }
 
 #[cfg(test)]
@@ -279,22 +344,34 @@ mod tests {
     #[test]
     fn answers_are_shortened_to_the_context() {
         let setup = JudgeSetup { context: Some(30), reply_tokens: 10, ..JudgeSetup::default() };
-        assert_eq!(fitted("abc", "0123456789", &setup), ("abc", false));
+        let after = |rest: &str| {
+            let rest = rest.to_owned();
+            move |answer: &str| format!("{rest}{answer}")
+        };
+        assert_eq!(fitted("abc", after("0123456789"), &setup), ("abc", false));
         let long = "é".repeat(100);
-        let (cut, shortened) = fitted(&long, &"x".repeat(30), &setup);
+        let (cut, shortened) = fitted(&long, after(&"x".repeat(30)), &setup);
         assert_eq!((cut.chars().count(), shortened), (15, true));
-        assert_eq!(fitted(&long, &"x".repeat(300), &setup), ("", true));
-        assert_eq!(fitted(&long, "", &JudgeSetup::default()), (long.as_str(), false));
+        assert_eq!(fitted(&long, after(&"x".repeat(300)), &setup), ("", true));
+        assert_eq!(fitted("", after(&"x".repeat(300)), &setup), ("", false));
+        assert_eq!(fitted(&long, after(""), &JudgeSetup::default()), (long.as_str(), false));
+
+        // A tokenizer counts the prompt as it is sent: here each word is a token.
+        let counter = TokenCounter::new(|text| text.split_whitespace().count() as u64);
+        let setup = JudgeSetup { context: Some(6), reply_tokens: 2, counter, ..JudgeSetup::default() };
+        assert_eq!(fitted("one two three four", after("judge this: "), &setup), ("one two ", true));
+        assert_eq!(fitted("one two", after("judge this: "), &setup), ("one two", false));
     }
 
     proptest! {
         #[test]
         fn what_is_left_fits(answer: String, rest: String, context in 0_u64..200) {
             let setup = JudgeSetup { context: Some(context), reply_tokens: 20, ..JudgeSetup::default() };
-            let (cut, shortened) = fitted(&answer, &rest, &setup);
+            let whole = |answer: &str| format!("{rest}{answer}");
+            let (cut, shortened) = fitted(&answer, whole, &setup);
             prop_assert!(answer.starts_with(cut) && shortened == (cut.len() < answer.len()));
-            let room = context.saturating_sub(20).saturating_sub(estimated_tokens(&rest));
-            prop_assert!(estimated_tokens(cut) <= room);
+            let room = context.saturating_sub(20);
+            prop_assert!(cut.is_empty() || estimated_tokens(&whole(cut)) <= room);
         }
     }
 }

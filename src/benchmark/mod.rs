@@ -7,17 +7,20 @@
 pub mod belebele;
 mod build;
 pub mod ccfqa;
+pub mod cfever;
 pub mod cp_bench;
 mod data_check;
 pub mod judging;
 pub mod manifest;
 mod notes;
 pub mod scores;
+pub mod simplevqa;
 pub mod sources;
 mod watch;
 
-use crate::model::ModelIdentity;
+use crate::model::{ModelIdentity, replay};
 use crate::prompt::PromptInfo;
+use crate::report::figure::Figure;
 use crate::report::published::Published;
 use crate::report::table::Table;
 use crate::types::{Digest, Generation, Planned, Prompt, Response, Sample, Tags};
@@ -25,9 +28,9 @@ use crate::types::{Digest, Generation, Planned, Prompt, Response, Sample, Tags};
 pub(crate) use build::tests::section as section_with_defaults;
 pub use build::{
     BuildError, Entry, PromptText, build, catalogue, entry, harness_wording, known_texts, prompt_texts,
-    published, with_prompts,
+    published, submission_scorer, with_prompts,
 };
-pub use data_check::DataCheck;
+pub use data_check::{DataCheck, LookAtMedia};
 pub use judging::{Finding, JudgeCall, JudgeKind, JudgeScores, JudgeSetup, Judging};
 pub use scores::{BenchmarkScores, ConditionCounts, MetricValue, UsageScores};
 
@@ -74,6 +77,14 @@ pub struct RunFacts<'a> {
     pub judge: Option<JudgeFacts<'a>>,
 }
 
+impl RunFacts<'_> {
+    /// Whether answers were not asked for but come from files of another tool. What was asked, and how they were
+    /// generated, is not known then: nothing is to be said of prompts and settings.
+    pub fn replayed(&self) -> bool {
+        self.model.kind == replay::KIND
+    }
+}
+
 /// What a benchmark may look at of a judge.
 #[derive(Clone, Debug)]
 pub struct JudgeFacts<'a> {
@@ -108,6 +119,11 @@ pub trait Benchmark: Send + Sync {
     /// The requests on a sample, those on the same clip next to each other.
     fn requests(&self, sample: &Sample) -> Vec<Draft>;
 
+    /// The question of a request in words, where it is known in words: for answers that are matched by it.
+    fn question<'a>(&self, planned: &'a Planned) -> Option<&'a str> {
+        planned.judging.get("question").map(String::as_str)
+    }
+
     /// The prompt texts in use: for manifest and tables.
     fn prompts(&self) -> Vec<PromptInfo>;
 
@@ -127,9 +143,24 @@ pub trait Benchmark: Send + Sync {
     /// A fresh scorer, to be fed every planned request in plan order, and with a judge its calls.
     fn scorer(&self, judge: Option<&JudgeSetup>) -> Box<dyn Scorer>;
 
+    /// The forms that its answers can be written in as a file for the benchmark's authors.
+    fn exports(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// A line of such a file: one planned request and its response. `None` where the benchmark has no such form.
+    fn export(&self, _planned: &Planned, _response: Option<&Response>) -> Option<serde_json::Value> {
+        None
+    }
+
     /// The tables of the scores, with published figures of `compare_to` beside them where there are any.
     fn tables(&self, scores: &BenchmarkScores, published: &Published, compare_to: Option<&str>)
     -> Vec<Table>;
+
+    /// The diagrams of the scores.
+    fn figures(&self, _scores: &BenchmarkScores) -> Vec<Figure> {
+        Vec::new()
+    }
 }
 
 /// Takes planned requests with what came of them, and gives scores. Memory must not grow with the number of
@@ -143,4 +174,29 @@ pub trait Scorer {
 
     /// The scores: metrics and counts; the run fills in label, prompts and deviations.
     fn finish(self: Box<Self>) -> BenchmarkScores;
+}
+
+/// Scores a file of predictions in the form of a benchmark's authors, without a run: gold rows and predictions, line by
+/// line. Memory must not grow with the number of lines.
+pub trait SubmissionScorer {
+    /// The id of a gold row.
+    fn gold_id(&self, line: &str) -> Result<i64, String>;
+
+    /// The id of a prediction.
+    fn id(&self, line: &str) -> Result<i64, String>;
+
+    /// A gold row and the prediction for it; nothing is scored where their ids differ.
+    fn add(&mut self, gold: &str, prediction: &str) -> Result<SubmissionAdded, String>;
+
+    /// The scores.
+    fn finish(self: Box<Self>) -> BenchmarkScores;
+}
+
+/// What became of a pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SubmissionAdded {
+    /// It was scored.
+    Scored,
+    /// The prediction is for another row.
+    OtherId,
 }

@@ -48,9 +48,10 @@ fn judged(judge: &JudgeScores) -> Vec<String> {
     });
     let mut notes = vec![
         format!(
-            "judge {} ({}): prompts: {}",
+            "judge {} ({}), asked in mode {}: prompts: {}",
             judge.judge,
             judge.model,
+            judge.mode.as_str(),
             prompts.collect::<Vec<_>>().join(", ")
         ),
         format!(
@@ -64,9 +65,29 @@ fn judged(judge: &JudgeScores) -> Vec<String> {
             judge.unparsed
         ),
     ];
-    if judge.shortened > 0 {
+    if let Some(usage) = &judge.usage {
+        let cost = usage.cost.map(|cost| format!("; cost {cost:.4}, at the prices of its config"));
         notes.push(format!(
-            "judge {}: {} answers were shortened to fit its context (tokens estimated)",
+            "judge {}: {} replies took {} prompt tokens and {} reply tokens{}",
+            judge.judge,
+            usage.requests,
+            usage.tokens.prompt_tokens,
+            usage.tokens.completion_tokens,
+            cost.unwrap_or_default()
+        ));
+    }
+    if judge.shortened > 0 {
+        let by = match &judge.tokenizer {
+            Some(digest) => {
+                format!(
+                    "tokens counted by its tokenizer, blake3 {}",
+                    digest.chars().take(12).collect::<String>()
+                )
+            }
+            None => "tokens estimated".to_owned(),
+        };
+        notes.push(format!(
+            "judge {}: {} answers were shortened to fit its context ({by})",
             judge.judge, judge.shortened
         ));
     }

@@ -19,7 +19,7 @@ pub(super) struct SameAnswer {
 struct Seen {
     answers: u64,
     sample_and_gold: (u64, u64),
-    /// It answered different samples with different gold.
+    /// It answered different samples with different gold, or wrongly.
     spread: bool,
 }
 
@@ -34,7 +34,10 @@ impl SameAnswer {
             spread: false,
         });
         seen.answers += 1;
-        seen.spread |= seen.sample_and_gold.0 != found.0 && seen.sample_and_gold.1 != found.1;
+        // To different samples with one gold a right answer is the same text, and no other one is.
+        let right = |gold: &String| text.to_lowercase().contains(&gold.to_lowercase());
+        let other = seen.sample_and_gold.1 != found.1 || !gold.iter().any(right);
+        seen.spread |= seen.sample_and_gold.0 != found.0 && other;
         let (leader, lead) = &mut self.leader;
         if leader == text {
             *lead += 1;
@@ -53,8 +56,7 @@ impl SameAnswer {
         let suspicious = self.answers >= ENOUGH && 2 * seen.answers > self.answers && seen.spread;
         suspicious.then(|| {
             format!(
-                "{} of {} answers to {what} are the same text, {}, though the right answers differ: does the model \
-                 get the media?",
+                "{} of {} answers to {what} are the same text, {}, right or not: does the model get the media?",
                 seen.answers,
                 self.answers,
                 quoted(&self.leader.0)
@@ -100,7 +102,11 @@ mod tests {
 
     #[test]
     fn same_answer_to_different_samples_is_suspicious() {
-        check(&[("yes", 10)], 10, Some("10 of 10 answers to questions are the same text, `yes`, though"));
+        check(
+            &[("yes", 10)],
+            10,
+            Some("10 of 10 answers to questions are the same text, `yes`, right or not"),
+        );
         check(
             &[("a", 4), ("no\nidea", 6)],
             10,

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use super::exit::{self, Failure};
 use super::open;
-use super::run::{Drive, Ended, drive, transcode_of, unchanged};
+use super::run::{Drive, Ended, drive, transcode_of, transform_of, unchanged};
+use super::serve::Serve;
+use crate::config::secret::Secrets;
 use crate::config::{CascadeConfig, Loaded, ModelConfig, ModelKind, RunConfig, Step};
 use crate::model::{AudioNeed, ModelIdentity, Opened};
 use crate::run::folder::{Begin, RunFolder};
@@ -18,6 +20,8 @@ use crate::run::transcripts::{Asr, Transcribed, TranscriptPlan};
 pub(super) struct Models {
     /// The one that answers; of a cascade with the name and the identity of both.
     pub(super) answering: Opened,
+    /// The secrets of that one.
+    pub(super) secrets: Secrets,
     /// The recogniser.
     pub(super) recogniser: Option<Recogniser>,
 }
@@ -25,6 +29,7 @@ pub(super) struct Models {
 /// A recogniser that was looked at.
 pub(super) struct Recogniser {
     opened: Opened,
+    secrets: Secrets,
     asr: Asr,
 }
 
@@ -32,11 +37,12 @@ pub(super) struct Recogniser {
 pub(super) fn models(loaded: &Loaded) -> Result<Models, Failure> {
     let config = &loaded.config.model;
     let Some(cascade) = &config.cascade else {
-        let answering = open::model(loaded, &open::secrets(loaded)?)?;
-        return Ok(Models { answering, recogniser: None });
+        let secrets = open::secrets(loaded)?;
+        let answering = open::model(loaded, &secrets)?;
+        return Ok(Models { answering, secrets, recogniser: None });
     };
-    let asr = part(loaded, "asr", &cascade.asr, &Asr::generation(cascade))?;
-    let mut answering = part(loaded, "llm", &cascade.llm, &loaded.config.generation)?;
+    let (asr, of_asr) = part(loaded, "asr", &cascade.asr, &Asr::generation(cascade))?;
+    let (mut answering, secrets) = part(loaded, "llm", &cascade.llm, &loaded.config.generation)?;
     let asking = Asr::new(cascade, &asr.identity, takes_clips_alone(&cascade.asr));
     answering.identity = both(&config.name, cascade, &asr.identity, &answering.identity, &asking);
     answering.about =
@@ -44,7 +50,8 @@ pub(super) fn models(loaded: &Loaded) -> Result<Models, Failure> {
     // What it gets are transcripts.
     answering.limits.audio = AudioNeed::None;
     answering.limits.max_seconds = f64::INFINITY;
-    Ok(Models { answering, recogniser: Some(Recogniser { opened: asr, asr: asking }) })
+    let recogniser = Recogniser { opened: asr, secrets: of_asr, asr: asking };
+    Ok(Models { answering, secrets, recogniser: Some(recogniser) })
 }
 
 /// Whether a recogniser takes a clip and no words beside it.
@@ -59,7 +66,7 @@ fn part(
     name: &'static str,
     model: &ModelConfig,
     generation: &crate::types::Generation,
-) -> Result<Opened, Failure> {
+) -> Result<(Opened, Secrets), Failure> {
     // What is said of `[model]` is said of its part.
     let at = |path: &[Step], problem: &dyn std::fmt::Display| {
         let path: Vec<Step> = match path {
@@ -71,7 +78,7 @@ fn part(
         open::problem_at(loaded, &path, problem)
     };
     let secrets = open::secrets_of(model, &at)?;
-    open::model_of(model, &secrets, generation, &at)
+    Ok((open::model_of(model, &secrets, generation, &at)?, secrets))
 }
 
 /// The identity of both: whatever can change an answer is in it.
@@ -115,7 +122,7 @@ pub(super) fn transcribe(
     config: &RunConfig,
     run: &Path,
 ) -> Result<Stage, Failure> {
-    let Recogniser { opened, asr } = recogniser;
+    let Recogniser { opened, secrets, asr } = recogniser;
     let Some(cascade) = &config.model.cascade else {
         return Err(Failure::new(exit::USAGE, "error: internal error: no cascade; please report this"));
     };
@@ -127,17 +134,19 @@ pub(super) fn transcribe(
     let answered: u64 = sorted.answered.iter().sum();
     let state = if answered > 0 { format!(", {answered} of them transcribed") } else { String::new() };
     eprintln!("transcripts in {}: {} clips{state}", folder.path().display(), counts.iter().sum::<u64>());
-    if sorted.pending > 0 {
+    if !sorted.todo.is_empty() {
         let labels = clips.labels().map(|label| format!("{label} clips")).zip(counts);
         let ended = drive(Drive {
             opened,
             transcode: transcode_of(&cascade.asr),
+            images: transform_of(&cascade.asr.image),
             sections: labels.zip(sorted.answered).collect(),
             requests: Arc::clone(&clips) as _,
-            done: sorted.done,
+            todo: sorted.todo,
             journal: &mut journal,
             price: score::price_of_model(&cascade.asr),
             reading: None,
+            server: Serve::of(&cascade.asr, &secrets, run, "asr-server.log"),
         })?;
         match ended {
             Ended::All { runtime, .. } => runtime.shutdown_background(),

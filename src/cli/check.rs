@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 
 use super::exit::{self, Failure};
 use super::progress::plural;
-use super::{CheckArgs, cascade, open, print, probe, weights};
+use super::{CheckArgs, cascade, open, print, probe, replay, weights};
 use crate::config::RunConfig;
 use crate::media::{self, MediaSource};
-use crate::model::{MediaLimits, ModelIdentity};
+use crate::model::{AudioNeed, MediaLimits, ModelIdentity};
 use crate::run::journal::Journal;
 use crate::run::manifest::{Manifest, ManifestBenchmark};
 use crate::run::plan::{Plan, Recipe, Section};
@@ -50,7 +50,10 @@ pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
     if let Some(opened) = &opened {
         let _ = writeln!(out, "model   {}: {}", opened.identity.name, opened.about);
     }
-    let (sections, of_sections) = open::sections_and_problems(&loaded);
+    if let Some(server) = config.model.endpoint.as_ref().and_then(|endpoint| endpoint.server.as_ref()) {
+        let _ = writeln!(out, "server  started for the stage: {}", server.command.join(" "));
+    }
+    let (sections, of_sections) = open::sections_and_problems(&loaded, open::Unprepared::Said);
     problems.extend(of_sections);
     // Without the model the plan can still be checked; only the requests' ids mean nothing then.
     let identity = opened.as_ref().map_or_else(|| nobody(config), |opened| opened.identity.clone());
@@ -74,7 +77,11 @@ pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
             }
             Err(e) => problems.push(format!("error: {e}")),
         }
-        let clips = clips(&one, config, limits.as_ref(), &mut problems)?;
+        // Clips of answers that are there already need not be there.
+        let clips = match limits.as_ref().map(|limits| &limits.audio) {
+            Some(AudioNeed::Unread) => None,
+            _ => clips(&one, config, limits.as_ref(), &mut problems)?,
+        };
         if let Some(clips) = clips {
             let _ = writeln!(out, "  clips     {clips}");
         }
@@ -83,6 +90,19 @@ pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
             let _ = writeln!(out, "  prompt    {} ({}, sha256 {sha})", prompt.name, prompt.status);
         }
         tracing::debug!(index, "section checked");
+    }
+    if let Some(opened) = &opened {
+        match replay::matched(&loaded, opened, &plan) {
+            Ok(None) => {}
+            Ok(Some(found)) => {
+                let _ = writeln!(out, "\nanswers");
+                for note in found.facts().notes() {
+                    let _ = writeln!(out, "  {note}");
+                }
+                problems.extend(found.facts().sentences.iter().map(|sentence| format!("error: {sentence}")));
+            }
+            Err(failure) => problems.push(failure.message),
+        }
     }
     let mut probed = true;
     if args.probe {

@@ -134,8 +134,12 @@ fn of_folder(folder: &Path) -> Option<String> {
 
 /// The rows of a place: prepared, or as they are published.
 fn datasets(place: &Place) -> Result<Vec<Dataset>, Failure> {
-    // Previews that repeat rows are never the data.
-    let choice = Choice { ignore: &["view_*.parquet"], ..Choice::default() };
+    let published = place.benchmark.as_deref().and_then(|name| sources(name).ok());
+    let ignored = published.iter().flat_map(|sources| &sources.ignore).map(String::as_str);
+    // Previews that repeat rows are never the data, whoever published them.
+    let ignore: Vec<&str> = ignored.chain(["view_*.parquet"]).collect();
+    let split = published.as_ref().and_then(sources::split);
+    let choice = Choice { split, ignore: &ignore, lenient: true, ..Choice::default() };
     let found = Dataset::choose(&place.data, place.media.as_deref(), &choice);
     match (found, &place.benchmark) {
         (Err(DatasetError::NoIndex { .. }), Some(benchmark)) => {

@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use super::exit::{self, Failure};
 use super::open::{At, Show};
-use super::run::{Drive, Ended, drive, transcode_of};
+use super::run::{Drive, Ended, drive, transcode_of, transform_of};
+use super::serve::Serve;
 use super::{JudgeArgs, open, report, wording};
+use crate::benchmark::judging::TokenCounter;
 use crate::benchmark::{self, JudgeKind, JudgeSetup};
 use crate::config::{self, JudgeConfig};
 use crate::prompt::PromptSet;
@@ -101,7 +103,18 @@ pub(super) fn setup_of(config: &JudgeConfig) -> JudgeSetup {
         on_error: config.on_error,
         context: config.max_context,
         reply_tokens: config.generation.max_new_tokens as u64,
+        ..JudgeSetup::default()
     }
+}
+
+/// Has tokens counted by the judge's own tokenizer, where its file is named.
+fn count_tokens(setup: &mut JudgeSetup, config: &JudgeConfig, at: At<'_>) -> Result<(), Failure> {
+    let Some(path) = &config.tokenizer else { return Ok(()) };
+    let counter = crate::model::Tokens::open(path)
+        .map_err(|e| Failure::new(exit::USAGE, at(&["tokenizer".into()], &e)))?;
+    setup.tokenizer = Some(counter.digest.to_string());
+    setup.counter = TokenCounter::new(move |text| counter.count(text));
+    Ok(())
 }
 
 /// Judges the answers in a run folder. The exit code where it ended early.
@@ -115,7 +128,8 @@ pub(super) fn stage(orders: &Orders<'_>) -> Result<Option<u8>, Failure> {
     let opened = open::model_of(model_config, &secrets, &config.generation, at)?;
     let own = config.prompt.as_ref().map(|path| wording::read_prompts(path)).transpose();
     let own = own.map_err(|e| Failure::new(exit::USAGE, at(&["prompt".into()], &e)))?;
-    let (setup, none) = (setup_of(config), PromptSet::default());
+    let (mut setup, none) = (setup_of(config), PromptSet::default());
+    count_tokens(&mut setup, config, at)?;
     let mut sections = Vec::new();
     let mut prompts = Vec::new();
     for (section, facts) in manifest.config.benchmarks.iter().zip(&manifest.benchmarks) {
@@ -141,6 +155,7 @@ pub(super) fn stage(orders: &Orders<'_>) -> Result<Option<u8>, Failure> {
         model: opened.identity.clone(),
         generation: config.generation.clone(),
         seed,
+        price: score::price_of_model(model_config),
         prompts,
         sessions: earlier.as_ref().map(|earlier| earlier.sessions.clone()).unwrap_or_default(),
     };
@@ -155,7 +170,7 @@ pub(super) fn stage(orders: &Orders<'_>) -> Result<Option<u8>, Failure> {
     }
     let mut journal = Journal::append_to(&verdicts, &|_, _, _| true)?;
     let (calls, sorted) = plan.survey(&journal)?;
-    if sorted.pending > 0 {
+    if !sorted.todo.is_empty() {
         let begun = jiff::Timestamp::now().to_string();
         file.sessions.push(Session::new(begun, &opened.identity, model_config.local.as_ref()));
     }
@@ -163,7 +178,7 @@ pub(super) fn stage(orders: &Orders<'_>) -> Result<Option<u8>, Failure> {
     let answered: u64 = sorted.answered.iter().sum();
     let state = if answered > 0 { format!(", {answered} of them made") } else { String::new() };
     eprintln!("judge {}: {} calls{state}", config.name, calls.iter().sum::<u64>());
-    if sorted.pending == 0 {
+    if sorted.todo.is_empty() {
         return Ok(None);
     }
     let price = score::price_of_model(model_config);
@@ -183,12 +198,14 @@ pub(super) fn stage(orders: &Orders<'_>) -> Result<Option<u8>, Failure> {
     let ended = drive(Drive {
         opened,
         transcode: transcode_of(model_config),
+        images: transform_of(&model_config.image),
         sections,
         requests: Arc::clone(&plan) as _,
-        done: sorted.done,
+        todo: sorted.todo,
         journal: &mut journal,
         price,
         reading: Some(&reading),
+        server: Serve::of(model_config, &secrets, folder, "judge-server.log"),
     })?;
     match ended {
         Ended::All { runtime, .. } => {

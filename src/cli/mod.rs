@@ -1,11 +1,21 @@
 //! The command line: clap types and one file a command. The only room that prints.
 
-#![expect(clippy::print_stderr, reason = "this is the room that prints")]
+/// As the standard one, but nobody's listening is no reason to end: `harness run … 2>&1 | head` goes on.
+macro_rules! eprintln {
+    ($($text:tt)*) => { $crate::cli::say(format_args!($($text)*)) };
+}
+
+/// Prints a line for the user.
+fn say(text: std::fmt::Arguments<'_>) {
+    use std::io::Write as _;
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
 
 mod cascade;
 mod check;
 mod data;
 mod exit;
+mod export;
 #[cfg(feature = "hub")]
 mod fetch;
 #[cfg(feature = "hub")]
@@ -13,13 +23,18 @@ mod fetch_progress;
 mod judge;
 mod list;
 mod open;
+mod open_data;
+mod predictions;
 mod prepare;
+mod prepare_evidence;
 mod prepare_progress;
 mod probe;
 mod progress;
 mod prompts;
+mod replay;
 mod report;
 mod run;
+mod serve;
 mod shots;
 mod weights;
 mod wording;
@@ -60,7 +75,8 @@ Exit codes:
   1    done, but requests failed or rows were unreadable (0 with --allow-incomplete), or files could not be
        fetched
   2    the command line, the config or its data are wrong; nothing was asked
-  3    the model cannot be loaded, or `check --probe` found that it does not do what the run needs
+  3    the model cannot be loaded, its server cannot be had or died, or `check --probe` found that it does not
+       do what the run needs
   4    the run's folder cannot be used: locked, not writable, disk full, another format version
   130  stopped by Ctrl-C; 143 by SIGTERM; the same command goes on from there
 
@@ -83,6 +99,8 @@ enum Command {
     /// header; then print the plan.
     Check(CheckArgs),
     /// Score the answers of a run again, and print the tables. Needs neither model nor data.
+    ///
+    /// With --predictions: score a file of predictions in the form of a benchmark's authors, without a run.
     Score(ScoreArgs),
     /// Have a run's answers judged, by the judge of its config or of another one.
     ///
@@ -91,6 +109,8 @@ enum Command {
     Judge(JudgeArgs),
     /// Print the tables of a run's scores and write them to its tables/ folder.
     Report(FolderArgs),
+    /// Write the answers of a run as a file in the form that a benchmark's authors take.
+    Export(export::ExportArgs),
     /// Fetch the published data of a benchmark, or a model of the Hugging Face hub.
     ///
     /// Says first what it fetches, how large it is and under which licence. What was stopped, by whatever, goes on
@@ -114,6 +134,32 @@ enum Command {
     Prompts(PromptsArgs),
     /// Print the JSON schema of config files.
     Schema,
+    /// The role of this program between itself and a server that it has started; for no user.
+    #[cfg(all(feature = "endpoint", unix))]
+    #[command(hide = true, name = GUARD)]
+    Guard(GuardArgs),
+}
+
+/// The hidden command that guards a server.
+#[cfg(all(feature = "endpoint", unix))]
+const GUARD: &str = "guard-server";
+
+#[cfg(all(feature = "endpoint", unix))]
+#[derive(Debug, Args)]
+struct GuardArgs {
+    /// Seconds that the server has to end by itself.
+    #[arg(value_parser = grace)]
+    grace: std::time::Duration,
+    /// The server's command.
+    #[arg(last = true, required = true)]
+    command: Vec<std::ffi::OsString>,
+}
+
+#[cfg(all(feature = "endpoint", unix))]
+fn grace(text: &str) -> Result<std::time::Duration, String> {
+    let seconds = text.parse::<f64>().ok();
+    let time = seconds.and_then(|seconds| std::time::Duration::try_from_secs_f64(seconds).ok());
+    time.ok_or_else(|| format!("`{text}` is no number of seconds"))
 }
 
 #[derive(Debug, Args)]
@@ -223,8 +269,24 @@ struct FolderArgs {
 
 #[derive(Args, Debug)]
 struct ScoreArgs {
-    #[command(flatten)]
-    folder: FolderArgs,
+    /// The run: its name in the results folder, or the path of its folder.
+    #[arg(required_unless_present = "predictions")]
+    run: Option<String>,
+    /// The folder of results.
+    #[arg(long, value_name = "DIR", default_value = "results")]
+    results: PathBuf,
+    /// Exit with 0 even if requests failed or rows were unreadable.
+    #[arg(long)]
+    allow_incomplete: bool,
+    /// A file of predictions to score in place of a run.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["run", "judge"], requires = "benchmark")]
+    predictions: Option<PathBuf>,
+    /// The benchmark that the predictions are for.
+    #[arg(long, value_name = "NAME", requires = "predictions")]
+    benchmark: Option<String>,
+    /// The gold rows of the predictions [default: the dev split in data/BENCHMARK].
+    #[arg(long, value_name = "FILE", requires = "predictions")]
+    data: Option<PathBuf>,
     /// The judge whose verdicts count: a name under verdicts/ of the run's folder, or `match` for a string match. That of
     /// the run's config, or the only one that there is, by default.
     #[arg(long, value_name = "NAME")]
@@ -274,6 +336,7 @@ pub fn main() -> ExitCode {
         Command::Judge(args) => judge::judge(&args),
         Command::Score(args) => report::score(&args),
         Command::Report(args) => report::report(&args),
+        Command::Export(args) => export::run(&args),
         #[cfg(feature = "hub")]
         Command::Fetch(args) => fetch::fetch(&args),
         Command::Prepare(args) => prepare::prepare(&args),
@@ -284,6 +347,8 @@ pub fn main() -> ExitCode {
             None => prompts::list(&args),
         },
         Command::Schema => list::schema(),
+        #[cfg(all(feature = "endpoint", unix))]
+        Command::Guard(args) => Ok(crate::server::guard(&args.command, args.grace)),
     };
     match result {
         Ok(code) => ExitCode::from(code),

@@ -4,13 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::exit::{self, Failure};
-use super::{ConfigArgs, shots, wording};
+use super::{ConfigArgs, open_data as data, shots, wording};
 use crate::benchmark;
 use crate::config::secret::{self, Secrets};
-use crate::config::{self, BenchmarkConfig, Loaded, ModelConfig, Override, RunConfig, Step};
-use crate::dataset::{Dataset, DatasetError};
+use crate::config::{self, BenchmarkConfig, Categories, Loaded, ModelConfig, Override, RunConfig, Step};
 use crate::model::{self, Opened};
-use crate::prepare;
 use crate::prompt::official::Pins;
 use crate::run::plan::Section;
 use crate::types::Generation;
@@ -30,8 +28,26 @@ pub(super) fn load(args: &ConfigArgs) -> Result<Loaded, Failure> {
     if let Some(results) = &args.results {
         loaded.config.run.results.clone_from(results);
     }
+    read_categories(&mut loaded)?;
     warn(&loaded);
     Ok(loaded)
+}
+
+/// Reads the files of categories that sections name.
+fn read_categories(loaded: &mut Loaded) -> Result<(), Failure> {
+    for index in 0..loaded.config.benchmarks.len() {
+        let Some(section) = loaded.config.benchmarks.get(index) else { continue };
+        let Some(file) = &section.categories_file else { continue };
+        let found = std::fs::read_to_string(file).map_err(|e| format!("cannot be read: {e}"));
+        let found = found.and_then(|text| Categories::parse(&text)).map_err(|reason| {
+            let place = loaded.locator.place(&["benchmark".into(), index.into(), "categories".into()]);
+            Failure::new(exit::USAGE, format!("error: {place}: {}: {reason}", file.display()))
+        })?;
+        if let Some(section) = loaded.config.benchmarks.get_mut(index) {
+            section.categories = Some(found);
+        }
+    }
+    Ok(())
 }
 
 /// Says what does nothing in a config.
@@ -46,18 +62,27 @@ pub(super) fn folder_of(config: &RunConfig) -> PathBuf {
     config.run.results.join(&config.run.name)
 }
 
-/// Sets up every section; all problems are reported together.
+/// What is done with published data that must be prepared before they can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unprepared {
+    /// It is said.
+    Said,
+    /// They are prepared now, where that does not take long.
+    Prepared,
+}
+
+/// Sets up every section; all problems are reported together. Data are prepared where they must be.
 pub(super) fn sections(loaded: &Loaded) -> Result<Vec<Section>, Failure> {
-    let (sections, problems) = sections_and_problems(loaded);
+    let (sections, problems) = sections_and_problems(loaded, Unprepared::Prepared);
     if problems.is_empty() { Ok(sections) } else { Err(Failure::new(exit::USAGE, problems.join("\n"))) }
 }
 
 /// Sets up the sections that can be, and says what is wrong with the others.
-pub(super) fn sections_and_problems(loaded: &Loaded) -> (Vec<Section>, Vec<String>) {
+pub(super) fn sections_and_problems(loaded: &Loaded, unprepared: Unprepared) -> (Vec<Section>, Vec<String>) {
     let mut sections = Vec::new();
     let mut problems = Vec::new();
     for (index, config) in loaded.config.benchmarks.iter().enumerate() {
-        match section(loaded, index, config) {
+        match section(loaded, index, config, unprepared) {
             Ok(section) => sections.push(section),
             Err(problem) => problems.push(problem),
         }
@@ -65,7 +90,12 @@ pub(super) fn sections_and_problems(loaded: &Loaded) -> (Vec<Section>, Vec<Strin
     (sections, problems)
 }
 
-fn section(loaded: &Loaded, index: usize, config: &BenchmarkConfig) -> Result<Section, String> {
+fn section(
+    loaded: &Loaded,
+    index: usize,
+    config: &BenchmarkConfig,
+    unprepared: Unprepared,
+) -> Result<Section, String> {
     let pins = Pins::embedded().map_err(|e| format!("error: {e}"))?;
     let at = |key: &str, problem: &dyn std::fmt::Display| {
         problem_at(loaded, &["benchmark".into(), index.into(), key.into()], problem)
@@ -75,26 +105,11 @@ fn section(loaded: &Loaded, index: usize, config: &BenchmarkConfig) -> Result<Se
     shots::put(config, &mut prompts).map_err(|e| at("belebele", &e))?;
     let window = loaded.config.model.audio.window;
     let benchmark = benchmark::build(config, prompts.clone(), window).map_err(|e| at(e.key(), &e))?;
-    let dataset = Dataset::open(&config.data, config.media.as_deref()).map_err(|e| {
-        let key = if matches!(&e, DatasetError::Missing(path) if Some(path) == config.media.as_ref()) {
-            "media"
-        } else {
-            "data"
-        };
-        let published = benchmark::entry(&config.name);
-        match published.filter(|entry| matches!(e, DatasetError::Missing(_)) && !entry.data.is_empty()) {
-            Some(entry) => at(key, &format!("{e}; get the data: {}", entry.data)),
-            None => at(key, &e),
-        }
-    })?;
-    if prepare::is_needed(&config.name, &dataset) {
-        let command = format!("harness prepare {} --data {}", config.name, config.data.display());
-        let sentence = format!(
-            "{}: is published in columns, and read as rows: run `{command}` once",
-            dataset.index().display()
-        );
-        return Err(at("data", &sentence));
-    }
+    // The media of answers that are there already need not be there.
+    let there =
+        loaded.config.model.replay.is_some().then(|| BenchmarkConfig { media: None, ..config.clone() });
+    let dataset = data::open(there.as_ref().unwrap_or(config), unprepared)
+        .map_err(|(key, sentence)| at(key, &sentence))?;
     Ok(Section { config: config.clone(), benchmark: Arc::from(benchmark), prompts, dataset })
 }
 

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::exit::{self, Failure};
+use super::prepare_evidence::{self, EvidenceArgs};
 use super::prepare_progress::PrepareProgress;
 use super::print;
 use super::progress::{duration, plural};
@@ -34,6 +35,8 @@ pub(super) struct PrepareArgs {
     /// Threads [default: as many as there are processors].
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
+    #[command(flatten)]
+    evidence: EvidenceArgs,
 }
 
 impl From<PrepareError> for Failure {
@@ -45,6 +48,19 @@ impl From<PrepareError> for Failure {
 
 /// `harness prepare`
 pub(super) fn prepare(args: &PrepareArgs) -> Result<u8, Failure> {
+    let jobs =
+        || args.jobs.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
+    if args.benchmark == prepare_evidence::BENCHMARK {
+        if !args.languages.is_empty() {
+            let sentence = "--languages: only 2m-belebele is published by language; leave it out";
+            return Err(Failure::new(exit::USAGE, format!("error: {sentence}")));
+        }
+        return prepare_evidence::prepare(&args.evidence, args.data.clone(), args.to.clone(), jobs());
+    }
+    if let Some(key) = args.evidence.given() {
+        let sentence = format!("{key} means nothing to {}: leave it out", args.benchmark);
+        return Err(Failure::new(exit::USAGE, format!("error: {sentence}")));
+    }
     let data = args.data.clone().unwrap_or_else(|| PathBuf::from("data").join(&args.benchmark));
     let asked = Asked {
         benchmark: args.benchmark.clone(),
@@ -72,8 +88,7 @@ pub(super) fn prepare(args: &PrepareArgs) -> Result<u8, Failure> {
         );
         print(&std::mem::take(&mut lines))?;
         let progress = PrepareProgress::new(bytes);
-        let jobs = args.jobs.or_else(|| std::thread::available_parallelism().ok());
-        let jobs = jobs.unwrap_or(NonZeroUsize::MIN);
+        let jobs = jobs();
         let done = carry_out(&plan, jobs, &|event| progress.on(event));
         let (now, seconds) = progress.finish();
         done?;
@@ -145,6 +160,9 @@ fn describe(counts: &Counts) -> String {
     }
     if counts.problems > 0 {
         let _ = write!(out, "; {}", plural(counts.problems, "problem"));
+    }
+    if counts.faults > 0 {
+        let _ = write!(out, ", {} of them may pass: the same command tries again", counts.faults);
     }
     out
 }

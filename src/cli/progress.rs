@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
@@ -32,6 +33,22 @@ struct Line {
     outcomes: BTreeMap<Outcome, u64>,
     bar: Option<ProgressBar>,
     shown: Option<Instant>,
+}
+
+/// Says lines above the bars, where there are bars; shared by those who have something to say beside a stage.
+#[derive(Clone, Default)]
+pub(super) struct Voice(Arc<Mutex<Option<MultiProgress>>>);
+
+impl Voice {
+    /// Says it.
+    pub(super) fn say(&self, text: &str) {
+        match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(bars) => {
+                let _ = bars.println(text);
+            }
+            None => eprintln!("{text}"),
+        }
+    }
 }
 
 /// What the user sees of a generate stage.
@@ -94,6 +111,11 @@ impl Progress {
             last: Instant::now(),
             said: (0, String::new()),
         }
+    }
+
+    /// From now on a voice speaks above these bars.
+    pub(super) fn lend(&self, voice: &Voice) {
+        voice.0.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&self.bars);
     }
 
     /// The last state of every section.

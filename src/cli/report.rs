@@ -3,18 +3,23 @@
 use std::path::Path;
 
 use super::exit::{self, Failure};
+use super::predictions::{self, Predictions};
 use super::{FolderArgs, ScoreArgs, print};
+use crate::model::replay;
 use crate::report::scores_file::Scores;
 use crate::run::folder::find_run;
 use crate::run::score;
 
 /// `harness score RUN`
 pub(super) fn score(args: &ScoreArgs) -> Result<u8, Failure> {
-    let folder = find_run(&args.folder.run, &args.folder.results)?;
+    if let (Some(file), Some(benchmark)) = (&args.predictions, &args.benchmark) {
+        return predictions::score(&Predictions { benchmark, file, gold: args.data.as_deref() });
+    }
+    let folder = find_run(args.run.as_deref().unwrap_or_default(), &args.results)?;
     let scores = score::score(&folder, args.judge.as_deref())?;
     tables(&folder, &scores)?;
     warnings(&folder, &scores);
-    Ok(code(&scores, args.folder.allow_incomplete))
+    Ok(code(&scores, args.allow_incomplete))
 }
 
 /// `harness report RUN`
@@ -37,14 +42,16 @@ pub(super) fn tables(folder: &Path, scores: &Scores) -> Result<(), Failure> {
 pub(super) fn warnings(folder: &Path, scores: &Scores) {
     for section in &scores.benchmarks {
         for counts in section.conditions.iter().filter(|counts| counts.unanswered() > 0) {
+            let (section, condition, planned) = (&section.label, &counts.condition, counts.planned);
+            let (unanswered, missing) = (counts.unanswered(), counts.missing);
+            let what = if scores.model.kind == replay::KIND {
+                "Add their answers to the files, and run the config with --fresh"
+            } else {
+                "Run the same config again to try just these"
+            };
             eprintln!(
-                "incomplete: {}: {}: {} of {} requests have no answer ({} never asked); they are in no score. Run \
-                 the same config again to try just these",
-                section.label,
-                counts.condition,
-                counts.unanswered(),
-                counts.planned,
-                counts.missing
+                "incomplete: {section}: {condition}: {unanswered} of {planned} requests have no answer ({missing} never \
+                 asked); they are in no score. {what}"
             );
         }
         if let Some(judge) = section.judge.as_ref().filter(|judge| judge.unheard() > 0) {
@@ -57,6 +64,12 @@ pub(super) fn warnings(folder: &Path, scores: &Scores) {
                 judge.judge,
                 judge.missing,
                 folder.display()
+            );
+        }
+        if let Some(judge) = section.judge.as_ref().filter(|judge| judge.required && judge.unusable > 0) {
+            eprintln!(
+                "incomplete: {}: {} of {} replies of the judge {} give no verdict, and the answers are in no score",
+                section.label, judge.unusable, judge.calls, judge.judge
             );
         }
         if section.unreadable_rows > 0 {
@@ -86,5 +99,5 @@ pub(super) fn code(scores: &Scores, allow_incomplete: bool) -> u8 {
 
 /// Whether answers that should be judged are not.
 fn unjudged(section: &crate::benchmark::BenchmarkScores) -> bool {
-    section.judge.as_ref().is_some_and(|judge| judge.required && judge.unheard() > 0)
+    section.judge.as_ref().is_some_and(|judge| judge.required && judge.unheard() + judge.unusable > 0)
 }

@@ -7,23 +7,23 @@ use tokio::sync::watch;
 
 use super::cascade::{self, Models};
 use super::exit::{self, Failure};
-use super::progress::Progress;
-use super::{RunArgs, judge, open, report, weights};
+use super::progress::{Progress, Voice};
+use super::serve::{Serve, Served};
+use super::{RunArgs, judge, open, replay, report, weights};
 use crate::benchmark::JudgeKind;
-use crate::config::endpoint;
-use crate::config::{ModelConfig, RunConfig};
-use crate::media::{FileFacts, Preparer, Transcode};
+use crate::config::{ImageConfig, ModelConfig, RunConfig, endpoint, image};
+use crate::media::image::{Filter, ImageFormat};
+use crate::media::{FileFacts, ImageTransform, Preparer, Transcode};
 use crate::model::{self, ModelIdentity, Opened};
 use crate::run::cost::Price;
 use crate::run::differences::Differences;
-use crate::run::digests::DigestSet;
 use crate::run::folder::{Begin, RunFolder};
 use crate::run::generate::{Early, Reading, Stage, Stop, Summary, generate};
 use crate::run::journal::Journal;
 use crate::run::manifest::{Manifest, ManifestBenchmark, Session, VERSION};
 use crate::run::plan::{Plan, PlanHashes, PlannedRequest, Recipe, Requests, read_ids};
 use crate::run::score;
-use crate::run::sorted::{Sorted, Sorter};
+use crate::run::sorted::{Sorted, Sorter, Todo};
 use crate::types::{Digest, Outcome};
 
 /// How far to walk.
@@ -43,7 +43,7 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
         return Ok(code);
     }
     let config = &loaded.config;
-    let Models { answering: opened, recogniser } = cascade::models(&loaded)?;
+    let Models { answering: mut opened, secrets, recogniser } = cascade::models(&loaded)?;
     let recipe =
         Recipe::new(&opened.identity, config.model.audio.max_seconds, &config.generation, config.run.seed);
     let plan = Plan::new(sections, recipe)?;
@@ -51,16 +51,28 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
     // Rows that were compared with the published ones when the same plan was made need not be read for it again.
     let known = Manifest::read(&open::folder_of(config)).ok().flatten();
     let known = known.filter(|known| known.plan.is_some_and(|hashes| hashes.made_of == made_of));
+    // Differences may have been mended since: media that were missing need not be any more.
+    let known =
+        known.filter(|known| known.benchmarks.iter().all(|section| section.dataset.differs.is_empty()));
     let differences = match known {
         Some(known) => known.benchmarks.into_iter().map(|section| section.dataset.differs).collect(),
         None => plan.differences()?,
     };
-    let differences = differences.iter().enumerate();
-    let other_data: Vec<String> =
-        differences.filter_map(|(index, differs)| open::other_data(&loaded, index, differs)).collect();
+    let other_data: Vec<String> = differences
+        .iter()
+        .enumerate()
+        .filter_map(|(index, differs)| open::other_data(&loaded, index, differs))
+        .collect();
     if !other_data.is_empty() {
         return Err(Failure::new(exit::USAGE, other_data.join("\n")));
     }
+
+    let replayed = replay::matched(&loaded, &opened, &plan)?.map(|found| {
+        replay::say(&found);
+        let facts = found.facts().clone();
+        opened.match_with(found);
+        facts
+    });
 
     // The folder and its files come first: a place that cannot be written fails before the long work.
     let begin = match (args.resume, args.fresh) {
@@ -91,15 +103,20 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
             "error: --max-cost needs prices: set input_per_million and output_per_million under [model.price]",
         ));
     }
-    let Survey { hashes, benchmarks, sorted } = survey(&plan, made_of, earlier.as_ref(), &folder, &journal)?;
-    let Sorted { done, answered, pending } = sorted;
+    let Survey { hashes, mut benchmarks, sorted } =
+        survey(&plan, made_of, earlier.as_ref(), &folder, &journal)?;
+    let Sorted { todo, answered } = sorted;
+    let pending = todo.len() as u64;
+    for (section, differs) in benchmarks.iter_mut().zip(differences) {
+        section.dataset.differs = differs;
+    }
     say_unreadable(&benchmarks);
     let requests: u64 = benchmarks.iter().map(|b| b.requests).sum();
     let done_count: u64 = answered.iter().sum();
     let now = jiff::Timestamp::now().to_string();
     let mut sessions = earlier.as_ref().map(|earlier| earlier.sessions.clone()).unwrap_or_default();
     if pending > 0 {
-        sessions.push(Session::new(now.clone(), &opened.identity, config.model.local.as_ref()));
+        sessions.push(Session::new(now.clone(), &opened.identity, config.model.answering().local.as_ref()));
     }
     let manifest = Manifest {
         version: VERSION,
@@ -111,6 +128,7 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
         sessions,
         config: config.clone(),
         model: opened.identity.clone(),
+        replay: replayed,
         benchmarks,
     };
     manifest.write(folder.path())?;
@@ -131,13 +149,15 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
         let totals = manifest.benchmarks.iter().map(|b| (b.label.clone(), b.requests));
         let ended = drive(Drive {
             opened,
-            transcode: transcode_of(&config.model),
+            transcode: transcode_of(config.model.answering()),
+            images: transform_of(&config.model.answering().image),
             requests,
-            done,
+            todo,
             journal: &mut journal,
             sections: totals.zip(answered.iter().copied()).collect(),
             price,
             reading: None,
+            server: Serve::of(config.model.answering(), &secrets, folder.path(), "server.log"),
         })?;
         match ended {
             Ended::All { journaled, .. } if journaled < pending => {
@@ -257,6 +277,10 @@ fn same_run(
     if earlier.model.kind == model.kind {
         let (what, shown): (_, fn(&str) -> String) = if config.model.local.is_some() {
             ("the model's files", short)
+        } else if config.model.cascade.is_some() {
+            ("the models, or how clips are transcribed", str::to_owned)
+        } else if config.model.replay.is_some() {
+            ("the files of answers, or how they are read", short)
         } else {
             ("the endpoint", str::to_owned)
         };
@@ -265,7 +289,7 @@ fn same_run(
     differ.compare("dtype", &earlier.model.dtype, &model.dtype);
     differ.compare("seed", &earlier.config.run.seed, &config.run.seed);
     differ.generation(&earlier.config.generation, &config.generation);
-    let (was, is) = (&earlier.config.model.audio, &config.model.audio);
+    let (was, is) = (&earlier.config.model.hearing().audio, &config.model.hearing().audio);
     differ.compare("max_seconds", &was.max_seconds, &is.max_seconds);
     differ.compare("window", was.window.as_str(), is.window.as_str());
     differ.compare("transcode", was.transcode.as_str(), is.transcode.as_str());
@@ -273,6 +297,9 @@ fn same_run(
         let rate = |rate: Option<u32>| rate.map_or("the clip's own".to_owned(), |rate| format!("{rate} Hz"));
         differ.compare("rate", &rate(was.rate), &rate(is.rate));
     }
+    let words =
+        |config: &ModelConfig| config.answering().image.words().unwrap_or_else(|| "as they are".to_owned());
+    differ.compare("images", &words(&earlier.config.model), &words(&config.model));
     let differ = differ.finish();
     if differ.is_empty() {
         return Ok(());
@@ -294,6 +321,28 @@ pub(super) fn transcode_of(model: &ModelConfig) -> Transcode {
     match audio.transcode {
         endpoint::Transcode::Never => Transcode::Never,
         endpoint::Transcode::Wav => Transcode::Wav { rate: audio.rate },
+    }
+}
+
+/// What may be done to images for an endpoint.
+pub(super) fn transform_of(config: &ImageConfig) -> ImageTransform {
+    ImageTransform {
+        max_side: config.max_side,
+        max_pixels: config.max_pixels,
+        format: match config.format {
+            image::ImageFormat::Original => ImageFormat::Original,
+            image::ImageFormat::Png => ImageFormat::Png,
+            image::ImageFormat::Jpeg => ImageFormat::Jpeg,
+        },
+        quality: config.quality,
+        orient: config.orient,
+        flatten: config.alpha == image::ImageAlpha::White,
+        first_frame: config.first_frame,
+        filter: match config.filter {
+            image::ImageFilter::Bilinear => Filter::Bilinear,
+            image::ImageFilter::Bicubic => Filter::Bicubic,
+            image::ImageFilter::Lanczos => Filter::Lanczos,
+        },
     }
 }
 
@@ -357,10 +406,12 @@ pub(super) struct Drive<'a> {
     pub(super) opened: Opened,
     /// What may be done to clips for it.
     pub(super) transcode: Transcode,
+    /// What may be done to images for it.
+    pub(super) images: ImageTransform,
     /// What is to be asked.
     pub(super) requests: Arc<dyn Requests>,
-    /// What needs no work.
-    pub(super) done: DigestSet,
+    /// What is still to be asked of it.
+    pub(super) todo: Todo,
     /// Where responses go.
     pub(super) journal: &'a mut Journal,
     /// Sections: label, requests, and those that are answered.
@@ -369,15 +420,35 @@ pub(super) struct Drive<'a> {
     pub(super) price: Option<Price>,
     /// Of a judge: reads replies.
     pub(super) reading: Option<Reading<'a>>,
+    /// A server that is started for this stage.
+    pub(super) server: Option<Serve<'a>>,
 }
 
-/// Loads the model and generates.
+/// Starts the model's server where it has one, loads the model, generates, and ends the server.
 pub(super) fn drive(drive: Drive<'_>) -> Result<Ended, Failure> {
-    let Drive { opened, transcode, requests, done, journal, sections, price, reading } = drive;
+    let Drive { opened, transcode, images, requests, todo, journal, sections, price, reading, server } =
+        drive;
     let preparer = Preparer::new(&opened.limits, transcode)
-        .map_err(|e| Failure::new(exit::MODEL, format!("error: {}: {e}", opened.identity.name)))?;
+        .map_err(|e| Failure::new(exit::MODEL, format!("error: {}: {e}", opened.identity.name)))?
+        .with_images(images);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|e| Failure::new(exit::FOLDER, format!("error: threads cannot be started: {e}")))?;
+    let (stop_in, stop_out) = watch::channel(Stop::No);
+    let voice = Voice::default();
+    // Ended with this function, whatever way it goes.
+    let mut served =
+        server.map(|serve| Served::start(&serve, &opened, &voice, stop_in.clone())).transpose()?;
+    if let Some(served) = &mut served
+        && let Some(code) = runtime.block_on(served.ready())?
+    {
+        return Ok(Ended::Stopped(code));
+    }
     let begun = std::time::Instant::now();
     match (opened.identity.dtype.as_str(), opened.identity.device.as_str()) {
+        _ if opened.answers().is_some() => eprintln!("taking {}: {}", opened.identity.name, opened.about),
         // An endpoint has neither, and nothing to load.
         ("", _) => eprintln!("asking {}: {}", opened.identity.name, opened.about),
         (dtype, device) => eprintln!("loading {} ({dtype}, {device})", opened.identity.name),
@@ -385,19 +456,14 @@ pub(super) fn drive(drive: Drive<'_>) -> Result<Ended, Failure> {
     let model = model::load(opened)?;
     tracing::info!(seconds = begun.elapsed().as_secs_f64(), "model loaded");
 
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .map_err(|e| Failure::new(exit::FOLDER, format!("error: threads cannot be started: {e}")))?;
     let mut progress = Progress::new(sections.into_iter(), price);
-    let (stop_in, stop_out) = watch::channel(Stop::No);
+    progress.lend(&voice);
     let (summary, signal) = runtime.block_on(async {
         let (code_in, code) = watch::channel(None);
         let signals = tokio::spawn(signals(stop_in, code_in));
         let result = generate(Stage {
             requests,
-            done,
+            todo,
             journal,
             model: model.as_ref(),
             preparer,
@@ -412,6 +478,13 @@ pub(super) fn drive(drive: Drive<'_>) -> Result<Ended, Failure> {
         (result, code)
     });
     progress.finish();
+    if let Some(served) = served {
+        let lost = served.failure().filter(|_| summary.as_ref().is_ok_and(|summary| summary.early.is_some()));
+        served.stop();
+        if let Some(failure) = lost {
+            return Err(failure);
+        }
+    }
     let summary: Summary = summary?;
     Ok(match (summary.early, price) {
         (Some(Early::Cost), Some(price)) => {

@@ -300,8 +300,25 @@ impl Walk<'_> {
             self.file_name("judge's name", node);
         }
         self.path(judge.key("prompt"));
+        self.path(judge.key("tokenizer"));
+        if let Some(node) = judge.key("tokenizer")
+            && judge.key("max_context").is_none()
+        {
+            self.value_problem(
+                node,
+                "`tokenizer` counts tokens for `max_context`, which is not there",
+                "add max_context, or leave tokenizer out",
+            );
+        }
         let by_match = judge.key("kind").and_then(Node::as_str) == Some(JudgeKind::MATCH);
         match judge.key("model") {
+            _ if by_match && judge.key("server").is_some() => {
+                let place = self.locator.header(judge.key("server").unwrap_or(judge));
+                self.problems.push(
+                    Problem::new(place, "a judge by string match has no server")
+                        .help("leave [judge.server] out, or set kind = \"model\""),
+                );
+            }
             Some(model) if by_match => self.value_problem(
                 model,
                 "a judge by string match has no model",
@@ -311,6 +328,9 @@ impl Walk<'_> {
                 self.model_section = "judge.model";
                 self.whole_model(model);
                 self.model_section = "model";
+                if let Some(server) = judge.key("server") {
+                    self.judge_server(model, server);
+                }
             }
             None if by_match => {}
             None => {
@@ -390,6 +410,9 @@ pub(super) fn warnings(config: &RunConfig, locator: &Locator) -> Vec<String> {
     } else if generation.temperature > 2.0 {
         let text = format!("a temperature of {} makes answers close to random", generation.temperature);
         warn(&["generation".into(), "temperature".into()], text);
+    }
+    if config.model.replay.is_some() && locator.root.key("generation").is_some() {
+        warn(&["generation".into()], "[generation] does nothing: the answers exist already".to_owned());
     }
     let audio = &config.model.audio;
     if audio.rate.is_some() && audio.transcode == Transcode::Never {

@@ -133,6 +133,9 @@ pub struct EndpointConfig {
     pub flow: FlowConfig,
     /// `[model.price]`
     pub price: PriceConfig,
+    /// `[model.server]`
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<ServerConfig>,
 }
 
 /// `[model.endpoint]`
@@ -169,6 +172,9 @@ pub struct TranscriptionConfig {
     pub prompt: Option<String>,
     /// What becomes of the text of a request.
     pub text: TranscriptionText,
+    /// Whether a local Whisper decodes again what seems to have failed.
+    #[serde(default)]
+    pub fallback: bool,
 }
 
 /// `[model.flow]`
@@ -207,4 +213,25 @@ pub struct PriceConfig {
     pub output_per_million: f64,
     /// The cost at which the run stops.
     pub max_cost: Option<f64>,
+}
+
+/// `[model.server]`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ServerConfig {
+    /// The program and its arguments. Never empty.
+    pub command: Vec<String>,
+    /// Variables of its environment, with `$NAME` for those of this process.
+    pub env: BTreeMap<String, String>,
+    /// Its working folder; the current folder by default.
+    pub folder: Option<PathBuf>,
+    /// The address that answers once it is ready; that of the endpoint's models by default.
+    pub ready_url: Option<String>,
+    /// The most seconds until it is ready.
+    pub ready_seconds: f64,
+    /// Seconds that it has to end by itself.
+    pub stop_seconds: f64,
+    /// How often it is started again when it dies.
+    pub restarts: u32,
+    /// Whether a server that is there already is used.
+    pub reuse: bool,
 }

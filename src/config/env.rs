@@ -190,7 +190,7 @@ fn page() -> String {
     );
     page.push_str(
         "\nBeside these it reads the variables that a configuration names: `model.api_key_env` (the key of an \
-         endpoint), and `$NAME` in `model.endpoint.headers` and `model.endpoint.proxy`. They are read when the \
+         endpoint), and `$NAME` in `model.endpoint.headers`, `model.endpoint.proxy` and `model.server.env`. They are read when the \
          endpoint is about to be asked; one that is not set is an error that names it and its line. What they \
          hold is sent to the endpoint and shown nowhere: logs, errors and the files of a run have the names \
          only. The usual proxy variables (`HTTPS_PROXY` and the like) are not looked at: a proxy is a key of \

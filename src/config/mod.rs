@@ -9,10 +9,12 @@
 
 pub mod belebele;
 pub mod cascade;
+mod categories;
 mod check;
 pub mod endpoint;
 pub mod env;
 pub mod hub;
+pub mod image;
 mod overrides;
 mod problem;
 pub mod raw;
@@ -30,14 +32,17 @@ use serde::Deserialize as _;
 
 pub use belebele::BelebeleConfig;
 pub use cascade::CascadeConfig;
+pub use categories::Categories;
 pub use check::unfit_for_files;
-pub use endpoint::EndpointConfig;
+pub use endpoint::{EndpointConfig, ServerConfig};
+pub use image::ImageConfig;
 pub use overrides::Override;
 pub use problem::{ConfigError, Place, Problem, Spot, nearest};
+pub use raw::ARCHITECTURES;
 pub use resolve::DEFAULT_SEED;
 pub use resolved::{
     AudioConfig, BenchmarkConfig, HubWeights, JudgeConfig, LimitBy, LocalConfig, ModelConfig, ModelKind,
-    RunConfig, RunSection, WindowRule, Wording,
+    ReplayConfig, RunConfig, RunSection, Variant, WindowRule, Wording,
 };
 pub use schema::schema;
 pub use tree::{Locator, Step};

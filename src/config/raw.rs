@@ -12,18 +12,29 @@ use serde::Deserialize;
 
 mod belebele;
 mod endpoint;
+mod image;
 
 pub use belebele::RawBelebele;
-pub use endpoint::{RawEndpoint, RawFlow, RawPrice, RawTranscription};
+pub use endpoint::{RawEndpoint, RawFlow, RawPrice, RawServer, RawTranscription};
+pub use image::RawImage;
 
 use super::cascade::{AsrLanguage, TranscribeBy};
 use super::endpoint::{AudioForm, Transcode};
-use super::resolved::{LimitBy, ModelKind, WindowRule};
+use super::resolved::{LimitBy, ModelKind, Variant, WindowRule};
 use crate::benchmark::judging::{JudgeKind, JudgeMode, OnJudgeError, RatingRead};
+use crate::model::replay::{MatchBy, Preset};
 use crate::types::{Profile, Window};
 
-/// The architectures of local models, each with the longest clip in seconds that it takes.
-pub const ARCHITECTURES: [(&str, f64); 1] = [("qwen2_audio", 30.0)];
+/// The architectures of local models, each with the longest clip in seconds that it takes; 0 for those that
+/// hear nothing.
+pub const ARCHITECTURES: [(&str, f64); 6] = [
+    ("qwen2_audio", 30.0),
+    ("whisper", 3600.0),
+    ("llama", 0.0),
+    ("qwen2", 0.0),
+    ("qwen3", 0.0),
+    ("gemma3", 0.0),
+];
 
 /// A configuration of harness: which model answers which benchmarks, and how.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
@@ -79,7 +90,7 @@ pub struct RawModel {
     #[schemars(extend("enum" = architectures()), example = &"qwen2_audio")]
     pub architecture: Option<String>,
     /// The folder of a local model: `config.json`, `tokenizer.json`, `*.safetensors` and their companions, as
-    /// published on Hugging Face. Or the model's name there, such as `Qwen/Qwen2-Audio-7B-Instruct`: where no such
+    /// published on Hugging Face; or a GGUF file of a text model. Or the model's name there, such as `Qwen/Qwen2-Audio-7B-Instruct`: where no such
     /// folder is found, it is fetched into the hub's cache when it is first used.
     #[schemars(length(min = 1), example = &"Qwen/Qwen2-Audio-7B-Instruct")]
     pub weights: Option<String>,
@@ -107,7 +118,30 @@ pub struct RawModel {
     /// weights that are fetched from the hub: the branch, tag or commit, `main` by default.
     #[schemars(length(min = 1), example = &"2024-07-26")]
     pub revision: Option<String>,
-    /// The model's name in tables. The name of the weights folder, or what the endpoint is asked for, by default.
+    /// The files of answers that exist already, for `replay`: JSON Lines, JSON, CSV, or the logs of another tool.
+    #[schemars(
+        length(min = 1),
+        inner(length(min = 1)),
+        extend("uniqueItems" = true),
+        example = ["../answers/qwen2_5_omni_xsqa_test_x.jsonl"]
+    )]
+    pub files: Option<Vec<String>>,
+    /// The tool that wrote the files of `replay`: it tells where their fields stand, and what answers are matched by.
+    #[schemars(example = &"ccfqa")]
+    pub preset: Option<Preset>,
+    /// Where the fields of an answer of `replay` stand: our names, each with its path in a row. `answer` and what it is
+    /// matched by are needed where there is no preset; names that are not known are tags of the benchmark.
+    #[schemars(
+        extend("default" = {}, "additionalProperties" = { "type": "string", "minLength": 1 }),
+        example = BTreeMap::from([("id", "index"), ("answer", "output.text")])
+    )]
+    pub fields: Option<BTreeMap<String, String>>,
+    /// What answers of `replay` are matched by: the sample's `id`, the text of its `question`, or the place of its `row`
+    /// in the data. That of the preset by default, else the id.
+    #[schemars(example = &"question")]
+    pub match_by: Option<MatchBy>,
+    /// The model's name in tables. The name of the weights folder, what the endpoint is asked for, or the name of the
+    /// first file of answers, by default.
     #[schemars(length(min = 1), example = &"Qwen2-Audio-7B-Instruct")]
     pub name: Option<String>,
     /// Where a local model runs: `auto` (an accelerator that the program was built for, else the CPU), `cpu`,
@@ -125,14 +159,18 @@ pub struct RawModel {
     pub published_as: Option<String>,
     /// What the model gets of a clip.
     pub audio: Option<RawAudio>,
+    /// What an endpoint gets of an image.
+    pub image: Option<RawImage>,
     /// How an endpoint is spoken to: details of the wire form.
     pub endpoint: Option<RawEndpoint>,
-    /// What a `transcription` endpoint is told beside the clip.
+    /// What a recogniser of speech is told beside the clip: a `transcription` endpoint, or a local Whisper.
     pub transcription: Option<RawTranscription>,
     /// How many requests go to an endpoint and how long they may take.
     pub flow: Option<RawFlow>,
     /// What an endpoint's tokens cost.
     pub price: Option<RawPrice>,
+    /// A server that is started for the stage that asks it, and ended after it.
+    pub server: Option<RawServer>,
     /// The recogniser of a cascade: the same keys as in `[model]`. A `transcription` endpoint, a model that hears, or a
     /// local one.
     #[schemars(with = "Option<RawPart>")]
@@ -272,7 +310,7 @@ pub struct RawJudge {
     /// The judge's name: its replies are kept under it, in `verdicts/NAME.jsonl`, and tables show it.
     #[schemars(length(min = 1), extend("default" = "judge"), example = &"gemma-3-27b")]
     pub name: Option<String>,
-    /// How often each answer is judged. The paper's number by default: 5 for `cp-bench`, 1 for `ccfqa`.
+    /// How often each answer is judged. The paper's number by default: 5 for `cp-bench`, 1 for `ccfqa` and `simplevqa`.
     #[schemars(range(min = 1, max = 1000), example = 5)]
     pub runs: Option<u64>,
     /// How it is asked: in a `chat`, or with a finished prompt string (`raw`), for endpoints with
@@ -283,18 +321,23 @@ pub struct RawJudge {
     #[schemars(extend("default" = "lenient"), example = &"lenient")]
     pub rating: Option<RatingRead>,
     /// What becomes of answers whose judging failed: `fail` (in no score, and the run is incomplete), `exclude` (in no
-    /// score) or `wrong`.
+    /// score), `wrong`, or `na` (not attempted, for `simplevqa`; wrong elsewhere).
     #[schemars(extend("default" = "fail"), example = &"fail")]
     pub on_error: Option<OnJudgeError>,
     /// The most tokens that prompt and reply take together: longer answers are shortened for the judge, and counted.
-    /// Tokens are estimated, one for three bytes. No limit by default.
+    /// Tokens are counted with `tokenizer`, else estimated, one for three bytes. No limit by default.
     #[schemars(range(min = 16, max = 100_000_000), example = 4096)]
     pub max_context: Option<u64>,
+    /// The judge's tokenizer, to count tokens for `max_context`: a `tokenizer.json`, or the folder that it is in.
+    #[schemars(length(min = 1), example = &"../models/gemma-3-27b-it/tokenizer.json")]
+    pub tokenizer: Option<String>,
     /// A TOML file of prompt texts for the judge, in place of the benchmark's.
     #[schemars(length(min = 1), example = &"../prompts/my-judge.toml")]
     pub prompt: Option<String>,
     /// The model that judges: the same keys as in `[model]`.
     pub model: Option<RawModel>,
+    /// A server that is started for judging, and ended after it: the same keys as in `[model.server]`.
+    pub server: Option<RawServer>,
     /// How its replies are generated: the same keys as in `[generation]`.
     pub generation: Option<RawGeneration>,
 }
@@ -303,7 +346,7 @@ pub struct RawJudge {
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RawBenchmark {
-    /// The benchmark: `ccfqa`, `cp-bench`, `2m-belebele`, or `manifest` for a JSONL file of your own.
+    /// The benchmark: `ccfqa`, `cfever`, `cp-bench`, `2m-belebele`, `simplevqa`, or `manifest` for rows of your own.
     #[schemars(length(min = 1), example = &"ccfqa")]
     pub name: String,
     /// How the section is called in journals, tables and files. The benchmark's name by default; two sections
@@ -363,6 +406,13 @@ pub struct RawBenchmark {
     /// the first and the last `max_seconds`, of which the better score counts.
     #[schemars(extend("default" = "model"), example = &"first_and_last")]
     pub windows: Option<WindowRule>,
+    /// For `cfever`: the most sentences that a model is shown with a claim. 20 by default.
+    #[schemars(range(min = 1, max = 1000), example = 20)]
+    pub max_candidates: Option<u64>,
+    /// For `cfever`: how many worked examples of the train split stand before each claim. `harness prepare cfever --shots
+    /// N` must have drawn as many.
+    #[schemars(range(min = 0, max = 32), extend("default" = 0), example = 3)]
+    pub shots: Option<u64>,
     /// The names that the rows of a `manifest` benchmark give their fields, where they differ from the
     /// default: `{ audio = "path" }` reads the clip's name from `path`.
     #[schemars(
@@ -375,4 +425,13 @@ pub struct RawBenchmark {
     pub system: Option<String>,
     /// What only `2m-belebele` has.
     pub belebele: Option<RawBelebele>,
+    /// For `simplevqa`: how questions are asked. `named_entity` (the benchmark's default), `with_confidence` (the answer
+    /// as JSON with a confidence from 0 to 100: calibration is computed), or `bare` (the question alone).
+    #[schemars(example = &"with_confidence")]
+    pub variant: Option<Variant>,
+    /// For `simplevqa`: a TOML file with the paper's task and domain of the categories in the rows, `[task]` and
+    /// `[domain]`, and the ids of its composite questions, `cfq`. None of these is published; without them there are no
+    /// figures by task and domain.
+    #[schemars(length(min = 1), example = &"../data/simplevqa/categories.toml")]
+    pub categories: Option<String>,
 }

@@ -5,15 +5,18 @@ use std::path::{Component, Path, PathBuf};
 
 use super::belebele::{BelebeleConfig, Speaker};
 use super::cascade::{AUTO_PROMPT, AsrLanguage, CascadeConfig, FORCED_PROMPT, TranscriptsConfig};
-use super::endpoint::{EndpointConfig, FlowConfig, PriceConfig, TranscriptionConfig, WireConfig};
+use super::endpoint::{
+    EndpointConfig, FlowConfig, PriceConfig, ServerConfig, TranscriptionConfig, WireConfig,
+};
 use super::hub::is_repo;
+use super::image::{DEFAULT_QUALITY, ImageConfig};
 use super::raw::{
-    ARCHITECTURES, RawAudio, RawBelebele, RawBenchmark, RawConfig, RawDtype, RawGeneration, RawJudge,
-    RawModel, RawRun, RawTranscripts,
+    ARCHITECTURES, RawAudio, RawBelebele, RawBenchmark, RawConfig, RawDtype, RawGeneration, RawImage,
+    RawJudge, RawModel, RawRun, RawServer, RawTranscription, RawTranscripts,
 };
 use super::resolved::{
-    AudioConfig, BenchmarkConfig, HubWeights, JudgeConfig, LocalConfig, ModelConfig, ModelKind, RunConfig,
-    RunSection, Wording,
+    AudioConfig, BenchmarkConfig, HubWeights, JudgeConfig, LocalConfig, ModelConfig, ModelKind, ReplayConfig,
+    RunConfig, RunSection, Wording,
 };
 use super::tree::{Locator, Node, Step};
 use crate::benchmark::judging::JudgeKind;
@@ -72,7 +75,8 @@ fn longest(kind: ModelKind, architecture: &str) -> f64 {
         | ModelKind::Azure
         | ModelKind::Anthropic
         | ModelKind::Transcription
-        | ModelKind::Cascade => 86_400.0,
+        | ModelKind::Cascade
+        | ModelKind::Replay => 86_400.0,
     }
 }
 
@@ -82,7 +86,7 @@ pub(super) fn public_address(kind: ModelKind) -> Option<&'static str> {
         ModelKind::OpenAi | ModelKind::Transcription => Some("https://api.openai.com/v1"),
         ModelKind::Gemini => Some("https://generativelanguage.googleapis.com"),
         ModelKind::Anthropic => Some("https://api.anthropic.com"),
-        ModelKind::Local | ModelKind::Azure | ModelKind::Cascade => None,
+        ModelKind::Local | ModelKind::Azure | ModelKind::Cascade | ModelKind::Replay => None,
     }
 }
 
@@ -112,6 +116,7 @@ fn transcripts(raw: RawTranscripts) -> TranscriptsConfig {
 
 fn model(mut raw: RawModel, folders: &Folders<'_>) -> ModelConfig {
     let audio = raw.audio.take().unwrap_or_default();
+    let image = image(&raw.image.take().unwrap_or_default());
     let architecture = raw.architecture.clone().unwrap_or_default();
     let config = AudioConfig {
         max_seconds: audio.max_seconds.unwrap_or_else(|| longest(raw.kind, &architecture)),
@@ -121,13 +126,18 @@ fn model(mut raw: RawModel, folders: &Folders<'_>) -> ModelConfig {
     };
     let (kind, name, published_as) = (raw.kind, raw.name.take(), raw.published_as.take());
     let cascade = cascade(&mut raw, folders).map(Box::new);
-    let (local, endpoint) = match kind {
-        ModelKind::Local => (Some(local(raw, architecture, folders)), None),
-        ModelKind::Cascade => (None, None),
-        _ => (None, Some(endpoint(raw, audio, folders))),
+    let (local, endpoint, replay) = match kind {
+        ModelKind::Local => (Some(local(raw, architecture, folders)), None, None),
+        ModelKind::Cascade => (None, None, None),
+        ModelKind::Replay => (None, None, Some(replay(raw, folders))),
+        _ => (None, Some(endpoint(raw, audio, folders)), None),
     };
     let of_cascade = |cascade: &CascadeConfig| format!("{} + {}", cascade.asr.name, cascade.llm.name);
     let name = name.unwrap_or_else(|| match (&local, &endpoint) {
+        _ if replay.is_some() => {
+            let first = replay.iter().flat_map(|replay| &replay.files).find_map(|file| file.file_stem());
+            first.map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
+        }
         (Some(local), _) => {
             // `weights = "."` has no name to give.
             let folder = local.weights.file_name().unwrap_or(OsStr::new(&local.architecture));
@@ -136,7 +146,31 @@ fn model(mut raw: RawModel, folders: &Folders<'_>) -> ModelConfig {
         (None, Some(endpoint)) => endpoint.model.clone(),
         (None, None) => cascade.as_deref().map(of_cascade).unwrap_or_default(),
     });
-    ModelConfig { kind, name, audio: config, published_as, local, endpoint, cascade }
+    ModelConfig { kind, name, audio: config, image, published_as, local, endpoint, replay, cascade }
+}
+
+fn replay(raw: RawModel, folders: &Folders<'_>) -> ReplayConfig {
+    let file =
+        |(at, text): (usize, &String)| folders.path(text, &["model".into(), "files".into(), at.into()]);
+    ReplayConfig {
+        files: raw.files.unwrap_or_default().iter().enumerate().map(file).collect(),
+        preset: raw.preset,
+        fields: raw.fields.unwrap_or_default(),
+        match_by: raw.match_by,
+    }
+}
+
+fn image(raw: &RawImage) -> ImageConfig {
+    ImageConfig {
+        max_side: raw.max_side.and_then(|side| u32::try_from(side).ok()),
+        max_pixels: raw.max_pixels,
+        format: raw.format.unwrap_or_default(),
+        quality: raw.quality.and_then(|quality| u8::try_from(quality).ok()).unwrap_or(DEFAULT_QUALITY),
+        orient: raw.orient.unwrap_or(false),
+        alpha: raw.alpha.unwrap_or_default(),
+        first_frame: raw.first_frame.unwrap_or(false),
+        filter: raw.filter.unwrap_or_default(),
+    }
 }
 
 fn local(raw: RawModel, architecture: String, folders: &Folders<'_>) -> LocalConfig {
@@ -152,11 +186,27 @@ fn local(raw: RawModel, architecture: String, folders: &Folders<'_>) -> LocalCon
         device: raw.device.unwrap_or_else(|| "auto".to_owned()),
         dtype: raw.dtype.unwrap_or(RawDtype::Auto).as_str().to_owned(),
         batch_size: raw.batch_size.map_or(8, size),
+        transcription: transcription(raw.transcription),
+    }
+}
+
+fn transcription(raw: Option<RawTranscription>) -> TranscriptionConfig {
+    let raw = raw.unwrap_or_default();
+    TranscriptionConfig {
+        language: raw.language,
+        prompt: raw.prompt,
+        text: raw.text.unwrap_or_default(),
+        fallback: raw.fallback.unwrap_or(false),
     }
 }
 
 fn judge(raw: RawJudge, folders: &Folders<'_>) -> JudgeConfig {
     let kind = raw.kind.unwrap_or_default();
+    let mut model = raw.model.filter(|_| kind == JudgeKind::Model).map(|raw| model(raw, folders));
+    // Its own section stands for that of its model.
+    if let Some((raw, endpoint)) = raw.server.zip(model.as_mut().and_then(|model| model.endpoint.as_mut())) {
+        endpoint.server = Some(server(raw, folders, &["server".into(), "folder".into()]));
+    }
     JudgeConfig {
         name: raw.name.unwrap_or_else(|| "judge".to_owned()),
         kind,
@@ -165,8 +215,9 @@ fn judge(raw: RawJudge, folders: &Folders<'_>) -> JudgeConfig {
         rating: raw.rating.unwrap_or_default(),
         on_error: raw.on_error.unwrap_or_default(),
         max_context: raw.max_context,
+        tokenizer: raw.tokenizer.map(|text| folders.path(&text, &["tokenizer".into()])),
         prompt: raw.prompt.map(|text| folders.path(&text, &["prompt".into()])),
-        model: raw.model.filter(|_| kind == JudgeKind::Model).map(|raw| model(raw, folders)),
+        model,
         generation: generation(raw.generation.unwrap_or_default()),
     }
 }
@@ -174,7 +225,6 @@ fn judge(raw: RawJudge, folders: &Folders<'_>) -> JudgeConfig {
 fn endpoint(raw: RawModel, audio: RawAudio, folders: &Folders<'_>) -> EndpointConfig {
     let public = || public_address(raw.kind).map(str::to_owned);
     let wire = raw.endpoint.unwrap_or_default();
-    let transcription = raw.transcription.unwrap_or_default();
     let flow = raw.flow.unwrap_or_default();
     let price = raw.price.unwrap_or_default();
     let rate = |number: Option<u64>| number.map(|number| u32::try_from(number).unwrap_or(u32::MAX));
@@ -204,11 +254,7 @@ fn endpoint(raw: RawModel, audio: RawAudio, folders: &Folders<'_>) -> EndpointCo
                 .ca_bundle
                 .map(|text| folders.path(&text, &folders.of_model(&["endpoint", "ca_bundle"]))),
         },
-        transcription: TranscriptionConfig {
-            language: transcription.language,
-            prompt: transcription.prompt,
-            text: transcription.text.unwrap_or_default(),
-        },
+        transcription: transcription(raw.transcription),
         flow: FlowConfig {
             concurrency: flow.concurrency.map_or(DEFAULT_CONCURRENCY, size),
             min_concurrency: flow.min_concurrency.map_or(1, size),
@@ -217,7 +263,7 @@ fn endpoint(raw: RawModel, audio: RawAudio, folders: &Folders<'_>) -> EndpointCo
             tpm: rate(flow.tpm),
             timeout_seconds: flow.timeout_seconds.unwrap_or(300.0),
             deadline_seconds: flow.deadline_seconds.unwrap_or(1800.0),
-            max_attempts: rate(flow.max_attempts).unwrap_or(10),
+            max_attempts: rate(flow.max_attempts).unwrap_or(30),
             delay_seconds: flow.delay_seconds.unwrap_or(0.5),
             max_delay_seconds: flow.max_delay_seconds.unwrap_or(30.0),
             patience_seconds: flow.patience_seconds.unwrap_or(600.0),
@@ -227,6 +273,20 @@ fn endpoint(raw: RawModel, audio: RawAudio, folders: &Folders<'_>) -> EndpointCo
             output_per_million: price.output_per_million.unwrap_or(0.0),
             max_cost: price.max_cost,
         },
+        server: raw.server.map(|raw| server(raw, folders, &folders.of_model(&["server", "folder"]))),
+    }
+}
+
+fn server(raw: RawServer, folders: &Folders<'_>, folder: &[Step]) -> ServerConfig {
+    ServerConfig {
+        command: raw.command,
+        env: raw.env.unwrap_or_default(),
+        folder: raw.folder.map(|text| folders.path(&text, folder)),
+        ready_url: raw.ready_url,
+        ready_seconds: raw.ready_seconds.unwrap_or(1800.0),
+        stop_seconds: raw.stop_seconds.unwrap_or(30.0),
+        restarts: raw.restarts.and_then(|number| u32::try_from(number).ok()).unwrap_or(2),
+        reuse: raw.reuse.unwrap_or(false),
     }
 }
 
@@ -274,8 +334,13 @@ fn benchmark(index: usize, raw: RawBenchmark, folders: &Folders<'_>, greedy: boo
         strip_output: raw.strip_output.unwrap_or(true),
         metrics: raw.metrics.unwrap_or_default(),
         windows: raw.windows.unwrap_or_default(),
+        max_candidates: raw.max_candidates,
+        shots: raw.shots.unwrap_or(0),
         fields: raw.fields.unwrap_or_default(),
         system: raw.system,
+        variant: raw.variant,
+        categories_file: raw.categories.map(|text| path(&text, "categories")),
+        categories: None,
         belebele,
     }
 }

@@ -8,8 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use super::belebele::BelebeleConfig;
 use super::cascade::CascadeConfig;
-use super::endpoint::{EndpointConfig, Transcode};
+use super::categories::Categories;
+use super::endpoint::{EndpointConfig, Transcode, TranscriptionConfig};
+use super::image::ImageConfig;
 use crate::benchmark::judging::{JudgeKind, JudgeMode, OnJudgeError, RatingRead};
+use crate::model::replay::{FieldMap, MatchBy, Preset};
 use crate::types::{Generation, Profile, Window};
 
 /// A configuration, resolved: every path absolute or relative to the current folder, every default filled in.
@@ -61,6 +64,9 @@ pub struct JudgeConfig {
     pub on_error: OnJudgeError,
     /// The most tokens that prompt and reply take together.
     pub max_context: Option<u64>,
+    /// Its tokenizer: a `tokenizer.json`, or the folder that it is in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokenizer: Option<PathBuf>,
     /// A file of prompt texts for it.
     pub prompt: Option<PathBuf>,
     /// `[judge.model]`; there for `kind = "model"`.
@@ -78,6 +84,19 @@ pub enum WindowRule {
     Model,
     /// The first and the last, each by itself.
     FirstAndLast,
+}
+
+/// How a question about an image is asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Variant {
+    /// For a named entity.
+    #[default]
+    NamedEntity,
+    /// For a named entity and how sure the model is, as JSON.
+    WithConfidence,
+    /// The question alone.
+    Bare,
 }
 
 /// Kinds of models.
@@ -98,11 +117,13 @@ pub enum ModelKind {
     Transcription,
     /// A recogniser of speech, and a model that answers by its transcripts.
     Cascade,
+    /// Answers that exist already, in files of another tool.
+    Replay,
 }
 
 impl ModelKind {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Local,
         Self::OpenAi,
         Self::Azure,
@@ -110,6 +131,7 @@ impl ModelKind {
         Self::Anthropic,
         Self::Transcription,
         Self::Cascade,
+        Self::Replay,
     ];
 
     /// The name that is typed.
@@ -122,6 +144,7 @@ impl ModelKind {
             Self::Anthropic => "anthropic",
             Self::Transcription => "transcription",
             Self::Cascade => "cascade",
+            Self::Replay => "replay",
         }
     }
 }
@@ -135,14 +158,20 @@ pub struct ModelConfig {
     pub name: String,
     /// `[model.audio]`
     pub audio: AudioConfig,
+    /// `[model.image]`
+    #[serde(default)]
+    pub image: ImageConfig,
     /// The paper's name of this model: its published figures stand beside ours.
     pub published_as: Option<String>,
     /// What only a local model has; there for `kind = "local"` and for no other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub local: Option<LocalConfig>,
-    /// What only an endpoint has; there for every kind but `local` and `cascade`.
+    /// What only an endpoint has; there for every kind but `local`, `replay` and `cascade`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<EndpointConfig>,
+    /// What only answers that exist already have; there for `kind = "replay"` and for no other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replay: Option<ReplayConfig>,
     /// The halves of a cascade; there for `kind = "cascade"` and for no other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cascade: Option<Box<CascadeConfig>>,
@@ -153,14 +182,32 @@ impl ModelConfig {
     pub fn answering(&self) -> &Self {
         self.cascade.as_ref().map_or(self, |cascade| &cascade.llm)
     }
+
+    /// The model that hears: of a cascade the recogniser.
+    pub fn hearing(&self) -> &Self {
+        self.cascade.as_ref().map_or(self, |cascade| &cascade.asr)
+    }
+}
+
+/// The keys of `[model]` that belong to answers that exist already.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReplayConfig {
+    /// The files.
+    pub files: Vec<PathBuf>,
+    /// The tool that wrote them.
+    pub preset: Option<Preset>,
+    /// Where the fields stand.
+    pub fields: FieldMap,
+    /// What answers are matched by, where it is said.
+    pub match_by: Option<MatchBy>,
 }
 
 /// The keys of `[model]` that belong to local models.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LocalConfig {
-    /// The architecture: `qwen2_audio`.
+    /// The architecture: `qwen2_audio`, `whisper`, `llama`, `qwen2`, `qwen3` or `gemma3`.
     pub architecture: String,
-    /// The folder of its files.
+    /// The folder of its files, or a GGUF file.
     pub weights: PathBuf,
     /// The model of the hub that `weights` names where it may be one. Whoever opens the model takes the folder if it
     /// is there; else this, and then `weights` becomes the folder in the hub's cache.
@@ -172,6 +219,13 @@ pub struct LocalConfig {
     pub dtype: String,
     /// Requests that go through the model together.
     pub batch_size: usize,
+    /// What a recogniser of speech is told.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub transcription: TranscriptionConfig,
+}
+
+fn is_default(config: &TranscriptionConfig) -> bool {
+    *config == TranscriptionConfig::default()
 }
 
 /// A model of the Hugging Face hub.
@@ -285,8 +339,23 @@ pub struct BenchmarkConfig {
     /// Which parts of long clips are asked about.
     #[serde(default)]
     pub windows: WindowRule,
+    /// The most sentences that a model is shown with a claim.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_candidates: Option<u64>,
+    /// Worked examples that stand before each question.
+    #[serde(default)]
+    pub shots: u64,
     /// The system message of a `manifest` benchmark.
     pub system: Option<String>,
+    /// How questions are asked; the benchmark's own way where it is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variant: Option<Variant>,
+    /// The file of categories.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub categories_file: Option<PathBuf>,
+    /// What it says, once it was read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub categories: Option<Categories>,
     /// What only `2m-belebele` has; there for it and for no other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub belebele: Option<BelebeleConfig>,

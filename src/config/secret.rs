@@ -76,6 +76,28 @@ pub struct Secrets {
     pub headers: Vec<(String, ApiKey)>,
     /// The proxy's address, which may hold credentials.
     pub proxy: Option<ApiKey>,
+    /// What the variables hold that stand within headers and the proxy's address: servers quote a token without the
+    /// words before it.
+    pub parts: Vec<ApiKey>,
+    /// Variables of the environment of a server that is started, by name.
+    pub server_env: Vec<(String, ApiKey)>,
+}
+
+impl Secrets {
+    /// All that must be shown nowhere.
+    pub fn all(&self) -> Vec<ApiKey> {
+        let headers = self.headers.iter().map(|(_, value)| value);
+        let variables =
+            self.server_env.iter().filter(|(name, _)| holds_secrets(name)).map(|(_, value)| value);
+        self.key
+            .iter()
+            .chain(headers)
+            .chain(&self.proxy)
+            .chain(&self.parts)
+            .chain(variables)
+            .cloned()
+            .collect()
+    }
 }
 
 /// A secret that is not there.
@@ -116,6 +138,12 @@ fn secrets_from(model: &ModelConfig, lookup: impl Fn(&str) -> Lookup) -> Result<
     let mut found = Secrets::default();
     let mut errors = Vec::new();
     let Some(endpoint) = &model.endpoint else { return Ok(found) };
+    let parts = std::cell::RefCell::new(Vec::new());
+    let lookup = |name: &str| {
+        let text = lookup(name)?;
+        parts.borrow_mut().push(ApiKey::new(&text));
+        Ok(text)
+    };
     if let Some(variable) = &endpoint.api_key_env {
         match lookup(variable) {
             Ok(text) => found.key = Some(ApiKey::new(text)),
@@ -123,7 +151,7 @@ fn secrets_from(model: &ModelConfig, lookup: impl Fn(&str) -> Lookup) -> Result<
         }
     }
     for (name, text) in &endpoint.wire.headers {
-        match Template::parse(text).map(|template| template.fill(&lookup)) {
+        match Template::parse(text).map(|template| template.fill(lookup)) {
             Ok(Ok(value)) => found.headers.push((name.clone(), ApiKey::new(value))),
             Ok(Err((variable, wrong))) => {
                 errors.push(SecretError::new(&variable, wrong, &["model", "endpoint", "headers", name]));
@@ -133,11 +161,22 @@ fn secrets_from(model: &ModelConfig, lookup: impl Fn(&str) -> Lookup) -> Result<
         }
     }
     if let Some(Ok(template)) = endpoint.wire.proxy.as_deref().map(Template::parse) {
-        match template.fill(&lookup) {
+        match template.fill(lookup) {
             Ok(value) => found.proxy = Some(ApiKey::new(value)),
             Err((variable, wrong)) => {
                 errors.push(SecretError::new(&variable, wrong, &["model", "endpoint", "proxy"]));
             }
+        }
+    }
+    // What a server of our own has in its environment is mostly no secret.
+    found.parts.clone_from(&parts.borrow());
+    for (name, text) in endpoint.server.iter().flat_map(|server| &server.env) {
+        match Template::parse(text).map(|template| template.fill(lookup)) {
+            Ok(Ok(value)) => found.server_env.push((name.clone(), ApiKey::new(value))),
+            Ok(Err((variable, wrong))) => {
+                errors.push(SecretError::new(&variable, wrong, &["model", "server", "env", name]));
+            }
+            Err(_) => {}
         }
     }
     if errors.is_empty() { Ok(found) } else { Err(errors) }
@@ -232,6 +271,15 @@ pub(super) fn holds_secrets(name: &str) -> bool {
     name.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| WORDS.contains(&word))
 }
 
+/// Whether an option of a command takes a secret, by its name: `--api-key`, `--hf-token`.
+pub(super) fn is_secret_option(name: &str) -> bool {
+    let Some(name) = name.strip_prefix('-') else { return false };
+    let name = name.to_lowercase().replace('_', "-");
+    ["api-key", "apikey", "hf-token", "auth-token", "access-token", "password", "secret"]
+        .iter()
+        .any(|end| name.ends_with(end))
+}
+
 /// A line of a configuration as it may be shown: values that are secrets by their names, credentials in
 /// addresses, and what stands in the place of a variable's name but is none, become asterisks. The characters
 /// keep their number, so that a caret still points at its place.
@@ -264,6 +312,19 @@ pub(super) fn mask(line: &str) -> Cow<'_, str> {
         let end = line[start..].find(['/', '"', '\'', ' ', ',']).map_or(line.len(), |end| start + end);
         if let Some(sign) = line[start..end].rfind('@') {
             secret.push((start, start + sign));
+        }
+    }
+    // What stands behind an option that takes a secret, in a list of arguments.
+    let quotes: Vec<usize> = line.match_indices(['"', '\'']).map(|(at, _)| at).collect();
+    let words: Vec<(usize, usize)> = quotes
+        .chunks_exact(2)
+        .filter_map(|pair| if let [start, end] = pair { Some((start + 1, *end)) } else { None })
+        .collect();
+    for pair in words.windows(2) {
+        if let [(start, end), value] = pair
+            && is_secret_option(&line[*start..*end])
+        {
+            secret.push(*value);
         }
     }
     if secret.is_empty() {
@@ -304,6 +365,11 @@ mod tests {
             ("base_url = \"http://me:pass@host/v1\"", "base_url = \"http://*******@host/v1\""),
             ("base_url = 'http://host/v1?key=abc'", "base_url = 'http://host/v1?key=****"),
             ("max_new_tokens = 5", "max_new_tokens = 5"),
+            (
+                "command = [\"serve\", \"--api-key\", \"sk-1\"]",
+                "command = [\"serve\", \"--api-key\", \"****\"]",
+            ),
+            ("command = ['serve', '--api_key=sk-1', '-v']", "command = ['serve', '--api_key=*****, '-v']"),
             ("é = 1 = token=", "é = 1 = token="),
         ] {
             assert_eq!(mask(line), shown);

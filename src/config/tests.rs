@@ -45,6 +45,17 @@ name = "ccfqa"
 data = "data/test.jsonl"
 "#;
 
+const REPLAY: &str = r#"
+[model]
+kind = "replay"
+files = ["answers/x.jsonl"]
+preset = "ccfqa"
+
+[[benchmark]]
+name = "ccfqa"
+data = "data/test.jsonl"
+"#;
+
 fn read(text: &str, sets: &[&str]) -> Result<Loaded, ConfigError> {
     let sets: Vec<Override> = sets.iter().map(|set| Override::parse(set).unwrap()).collect();
     load_text(Path::new("settings/small.toml"), text, &sets)
@@ -96,6 +107,7 @@ fn defaults_are_filled_in() {
             kind: ModelKind::Local,
             name: "tiny".to_owned(),
             audio: audio(30.0, Window::Whole),
+            image: ImageConfig::default(),
             published_as: None,
             local: Some(LocalConfig {
                 architecture: "qwen2_audio".to_owned(),
@@ -109,14 +121,18 @@ fn defaults_are_filled_in() {
                 device: "auto".to_owned(),
                 dtype: "auto".to_owned(),
                 batch_size: 8,
+                transcription: super::endpoint::TranscriptionConfig::default(),
             }),
             endpoint: None,
             cascade: None,
+            replay: None,
         },
         generation: Generation::default(),
         judge: None,
         benchmarks: vec![BenchmarkConfig {
             windows: WindowRule::Model,
+            max_candidates: None,
+            shots: 0,
             label: "ccfqa".to_owned(),
             name: "ccfqa".to_owned(),
             data: PathBuf::from("settings/data/test.jsonl"),
@@ -133,6 +149,9 @@ fn defaults_are_filled_in() {
             fields: std::collections::BTreeMap::new(),
             system: None,
             belebele: None,
+            variant: None,
+            categories_file: None,
+            categories: None,
         }],
     };
     assert_eq!(config(SMALL, &[]), expected);
@@ -160,13 +179,18 @@ fn defaults_of_the_schema_are_those_that_are_used() {
         }
     }
     let mut seen = std::collections::BTreeSet::new();
-    for text in [SMALL, ENDPOINT, &ENDPOINT.replace("\"openai\"", "\"transcription\"")] {
+    let transcription = ENDPOINT.replace("\"openai\"", "\"transcription\"");
+    let server = format!("{ENDPOINT}\n[model.server]\ncommand = [\"serve\"]\n");
+    for text in [SMALL, ENDPOINT, &transcription, &server, REPLAY] {
         let mut resolved = serde_json::to_value(config(text, &[])).unwrap();
         resolved["benchmark"] = resolved["benchmarks"].take();
         // What is resolved stands as it is typed, but for the halves of a model.
         let model = resolved["model"].as_object_mut().unwrap();
         if let Some(local) = model.remove("local") {
             model.extend(local.as_object().unwrap().clone());
+        }
+        if let Some(replay) = model.remove("replay") {
+            model.extend(replay.as_object().unwrap().clone());
         }
         if let Some(mut endpoint) = model.remove("endpoint") {
             model["audio"]["form"] = endpoint["form"].take();
@@ -176,6 +200,7 @@ fn defaults_of_the_schema_are_those_that_are_used() {
                 ("transcription", "transcription"),
                 ("flow", "flow"),
                 ("price", "price"),
+                ("server", "server"),
             ] {
                 model.insert(typed.to_owned(), endpoint[key].take());
             }
@@ -184,7 +209,7 @@ fn defaults_of_the_schema_are_those_that_are_used() {
         }
         walk(&schema(), &resolved, "", &mut seen);
     }
-    assert_eq!(seen.len(), 42, "{seen:#?}");
+    assert_eq!(seen.len(), 56, "{seen:#?}");
 }
 
 #[test]
@@ -318,13 +343,15 @@ fn the_reference_names_every_key() {
     let page = include_str!("../../docs/config.md");
     let mut all = Vec::new();
     keys(schema::root(), "", &mut all);
-    // A judge's model, the parts of a cascade and a judge's generation have the keys of [model] and [generation].
-    let twins = ["judge.model.", "judge.generation.", "model.asr.", "model.llm."];
-    let (twins, all): (Vec<_>, Vec<_>) =
-        all.into_iter().partition(|(path, _)| twins.iter().any(|twin| path.starts_with(twin)));
+    // A judge's model, generation and server have the keys of [model], [generation] and [model.server]; so have the
+    // parts of a cascade.
+    let twins = ["judge.model.", "judge.generation.", "judge.server.", "model.asr.", "model.llm."];
+    let twin = |path: &str| twins.iter().any(|section| path.starts_with(section));
+    let (twins, all): (Vec<_>, Vec<_>) = all.into_iter().partition(|(path, _)| twin(path));
     let of = |section: &str| all.iter().filter(|(path, _)| path.starts_with(section)).count();
-    assert_eq!(twins.len(), 3 * (of("model.") - of("model.transcripts.")) + of("generation."));
-    assert_eq!(all.len(), 95);
+    let of_model = of("model.") - of("model.transcripts.");
+    assert_eq!(twins.len(), 3 * of_model + of("generation.") + of("model.server."));
+    assert_eq!(all.len(), 121);
     for (path, schema) in &all {
         let heading = format!("\n### `{path}`\n");
         let at = page.find(&heading).unwrap_or_else(|| panic!("docs/config.md lacks the heading {heading}"));

@@ -96,3 +96,43 @@ fn images_in_lines_and_tables_are_named_and_read_later() {
     assert_eq!((&rows[0]["image"], &rows[1]["image"]), (&json!("b.tsv#0.image"), &json!("x.png")));
     assert_eq!(read(&data, "b.tsv#0.image"), file(4));
 }
+
+#[test]
+fn a_shard_that_is_gone_is_an_error_and_the_later_ones_are_read() {
+    let names = [0, 1, 2].map(|number| format!("test-0000{number}-of-00003.jsonl"));
+    let files = [0, 1, 2].map(|number| (&*names[number], "{\"x\":1}\n{\"x\":2}\n"));
+    for (gone, name) in names.iter().enumerate() {
+        let dir = folder(&files);
+        let data = Dataset::open(dir.path(), None).unwrap();
+        std::fs::remove_file(dir.path().join(name)).unwrap();
+        let rows: Vec<_> = data.rows().unwrap().collect();
+        assert_eq!(rows.iter().filter(|row| row.is_ok()).count(), 4, "{gone}: {rows:?}");
+        let errors: Vec<_> = rows.into_iter().filter_map(Result::err).collect();
+        assert_eq!(errors.len(), 1);
+        let error = errors[0].to_string();
+        assert!(error.contains(name) && error.contains("none of its rows can be read"), "{error}");
+    }
+    let dir = folder(&[("test.jsonl", "{}\n")]);
+    let data = Dataset::open(dir.path(), None).unwrap();
+    std::fs::remove_file(dir.path().join("test.jsonl")).unwrap();
+    assert!(data.rows().is_err(), "nothing can be read of a single file");
+}
+
+#[test]
+fn media_may_lie_in_one_folder_more() {
+    let dir = folder(&[
+        ("test.jsonl", "{}\n"),
+        ("audio/eng/1.wav", "a"),
+        ("eng/2.wav", "b"),
+        ("audio/eng/2.wav", "c"),
+    ]);
+    let data = Dataset::open(dir.path(), None).unwrap();
+    let file = |name: &str| data.media(name).unwrap().file().strip_prefix(dir.path()).unwrap().to_owned();
+    assert_eq!(file("eng/1.wav"), Path::new("audio/eng/1.wav"));
+    assert_eq!(file("eng/2.wav"), Path::new("eng/2.wav"), "its own place goes first");
+    assert_eq!(file("eng/3.wav"), Path::new("eng/3.wav"));
+    // Where two could be meant, neither is.
+    let dir = folder(&[("test.jsonl", "{}\n"), ("a/eng/1.wav", "a"), ("b/eng/1.wav", "b")]);
+    let data = Dataset::open(dir.path(), None).unwrap();
+    assert_eq!(data.media("eng/1.wav").unwrap().file(), dir.path().join("eng/1.wav"));
+}

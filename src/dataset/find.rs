@@ -20,6 +20,10 @@ pub struct Choice<'a> {
     /// File names, with `*` for any letters, that are never taken: previews and other files that hold rows of the
     /// dataset a second time.
     pub ignore: &'a [&'a str],
+    /// The sets that are wanted of data that were prepared in several, one for each language; all where none is named.
+    pub sets: &'a [&'a str],
+    /// Whether prepared data are taken as they are, with sets and media missing: for those who tell what is missing.
+    pub lenient: bool,
     /// Whether the files are wanted as they were published, even where they were prepared.
     pub published: bool,
 }
@@ -67,7 +71,7 @@ fn shard(stem: &str) -> Option<(&str, u64, u64)> {
 /// The files of a dataset's folder, in order.
 pub(super) fn find(folder: &Path, choice: &Choice<'_>) -> Result<Vec<PathBuf>, DatasetError> {
     if !choice.published
-        && let Some(found) = prepared::find(folder, choice.split)?
+        && let Some(found) = prepared::find(folder, choice)?
     {
         return Ok(found);
     }

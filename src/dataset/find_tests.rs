@@ -40,6 +40,8 @@ fn the_test_split_is_taken_and_previews_are_not() {
     let valid = Choice { split: Some("valid"), ..none };
     check(&["test.jsonl", "valid.jsonl"], valid, Ok(&["valid.jsonl"]));
     check(&["test.jsonl"], valid, Err("valid.parquet"));
+    let dev = Choice { split: Some("dev"), ..none };
+    check(&["data/dev.jsonl", "data/test.jsonl", "data/train.jsonl"], dev, Ok(&["data/dev.jsonl"]));
     let ignore = Choice { ignore: &["view_*"], ..none };
     check(&["view_200.parquet"], ignore, Err("holds no file"));
     check(&["view_200.parquet", "a.parquet"], ignore, Ok(&["a.parquet"]));
@@ -67,7 +69,7 @@ fn saved_folders_name_their_shards() {
     assert!(found[0].ends_with("test/data-00000-of-00002.arrow"));
     assert_eq!(found, find(&dir.path().join("test"), &Choice::default()).unwrap());
     let error = |choice| find(dir.path(), &choice).unwrap_err().to_string();
-    let other = Choice { split: Some("valid"), ignore: &[], published: false };
+    let other = Choice { split: Some("valid"), ..Choice::default() };
     assert!(error(other).contains("has no split `valid`, only train, test"));
     state(r#"{"_data_files": [{"filename": "../../../etc/passwd"}]}"#);
     assert!(error(Choice::default()).contains("nothing outside it is read"));

@@ -15,6 +15,7 @@ mod format;
 mod inside;
 mod json_array;
 mod jsonl;
+mod logs;
 mod names;
 pub mod prepared;
 mod rows;
@@ -27,6 +28,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 pub use find::Choice;
+pub use logs::{LogHead, log_rows};
 pub use names::MediaNameError;
 pub use rows::{Fingerprint, FingerprintKind, Rows};
 
@@ -64,6 +66,16 @@ pub enum DatasetError {
         folder: PathBuf,
         /// What is missing.
         reason: String,
+    },
+    /// Published files that must be prepared first.
+    #[error("{}: {what}: run `{command}`", .folder.display())]
+    Unprepared {
+        /// The data folder.
+        folder: PathBuf,
+        /// What is not prepared.
+        what: String,
+        /// The command that prepares it.
+        command: String,
     },
     /// A file of a kind that is not read.
     #[error("{}: is {reason}", .path.display())]
@@ -199,6 +211,11 @@ pub struct Dataset {
     index: PathBuf,
     media: PathBuf,
     inside: Arc<Inside>,
+    prepared: Arc<[prepared::NamedSet]>,
+    /// Published files beside them of which nothing was prepared.
+    left_out: Arc<[PathBuf]>,
+    /// Folders in that of the media, where an archive may have put them.
+    below: Arc<[PathBuf]>,
 }
 
 impl std::fmt::Debug for Dataset {
@@ -227,6 +244,7 @@ impl Dataset {
         } else if choice.ignores(data) {
             return Err(DatasetError::Ignored(data.to_owned()));
         } else {
+            prepared::check_file(data, choice)?;
             let base = prepared::data_folder(data).or(data.parent());
             (base.map(Path::to_owned).unwrap_or_default(), vec![data.to_owned()])
         };
@@ -241,8 +259,43 @@ impl Dataset {
             Some(folder) => folder.to_owned(),
             None => base,
         };
+        let (prepared, left_out) = prepared::sets_of(&paths)?;
+        // Whoever is not lenient was refused already.
+        let left_out = if choice.lenient { left_out.into() } else { Arc::default() };
+        let below = names::folders(&media).into();
         let index = paths.into_iter().next().unwrap_or_else(|| data.to_owned());
-        Ok(Self { inside: Arc::new(Inside::new(Arc::clone(&files))), files, index, media })
+        let inside = Arc::new(Inside::new(Arc::clone(&files)));
+        Ok(Self { inside, files, index, media, prepared: prepared.into(), left_out, below })
+    }
+
+    /// The sets that its files are, where they were prepared, with what was found then.
+    pub fn prepared(&self) -> &[prepared::NamedSet] {
+        &self.prepared
+    }
+
+    /// What preparing it could not do, in fragments of sentences: the rows and media that it lacks for that.
+    pub fn unprepared(&self) -> Vec<String> {
+        let with = self.prepared.iter().filter(|(_, set)| set.counts.problems > 0);
+        let fragment = |(name, set): &prepared::NamedSet| {
+            let problems = match set.counts.problems {
+                1 => "a problem".to_owned(),
+                n => format!("{n} problems"),
+            };
+            let first = set.problems.first().map(|first| format!(", the first: {first}")).unwrap_or_default();
+            let again = if set.counts.faults > 0 {
+                "; `harness prepare` tries again what could not be read"
+            } else {
+                ""
+            };
+            format!("preparing {name} left {problems}{first}{again}")
+        };
+        let left_out = self.left_out.iter().map(|path| format!("nothing was prepared of {}", path.display()));
+        with.map(fragment).chain(left_out).collect()
+    }
+
+    /// Whether a name is a place in one of its files that holds media.
+    pub fn holds(&self, name: &str) -> bool {
+        matches!(self.inside.file(name), Some(Ok(_)))
     }
 
     /// The file of the rows; of several, the first.
@@ -256,20 +309,24 @@ impl Dataset {
     }
 
     /// Where a clip or image is: within a file of the dataset, or in a file of its own, whose name must be relative to
-    /// the folder of the media and stay in it.
-    /// A name of joined clips gives these, one after the other.
+    /// the folder of the media and stay in it. What is not there may be in one of the folders in that one: archives are
+    /// published with a folder around their files and without. A name of joined clips gives these, one after the other.
     pub fn media(&self, name: &str) -> Result<MediaSource, MediaNameError> {
         if let Some((gap_ms, names)) = joined_names(name) {
             let pieces = names.iter().map(|name| self.media(name)).collect::<Result<Vec<_>, _>>()?;
             return Ok(MediaSource::joined(pieces, gap_ms));
         }
-        match self.inside.file(name) {
-            Some(file) => {
-                let reader: Arc<dyn ReadMedia> = Arc::clone(&self.inside) as _;
-                Ok(MediaSource::embedded(Arc::clone(file?.path()), name, reader))
-            }
-            None => names::within(&self.media, name).map(MediaSource::File),
+        if let Some(file) = self.inside.file(name) {
+            let reader: Arc<dyn ReadMedia> = Arc::clone(&self.inside) as _;
+            return Ok(MediaSource::embedded(Arc::clone(file?.path()), name, reader));
         }
+        let path = names::within(&self.media, name)?;
+        if path.exists() {
+            return Ok(MediaSource::File(path));
+        }
+        let mut others = self.below.iter().map(|folder| folder.join(name)).filter(|path| path.is_file());
+        let other = others.next().filter(|_| others.next().is_none());
+        Ok(MediaSource::File(other.unwrap_or(path)))
     }
 
     /// A hash that changes with the rows, without reading them: of the content of text files, and of the size and time

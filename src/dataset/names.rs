@@ -48,6 +48,16 @@ pub(super) fn within(folder: &Path, name: &str) -> Result<PathBuf, MediaNameErro
     Ok(folder.join(relative))
 }
 
+/// The folders in a folder in which media may lie, in order.
+pub(super) fn folders(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let named = |entry: &std::fs::DirEntry| !entry.file_name().to_string_lossy().starts_with('.');
+    let mut found: Vec<_> =
+        entries.filter(named).map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
+    found.sort();
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

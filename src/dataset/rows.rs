@@ -59,6 +59,8 @@ pub struct Rows {
     files: Arc<[DataFile]>,
     file: usize,
     open: Option<Box<dyn FileRows>>,
+    /// Why the first file cannot be opened, where others can be.
+    failed: Option<RowError>,
     /// Rows, or lines, of the files before this one.
     before: u64,
     /// The last one of this file.
@@ -74,8 +76,21 @@ impl std::fmt::Debug for Rows {
 
 impl Rows {
     pub(super) fn new(files: Arc<[DataFile]>) -> Result<Self, DatasetError> {
-        let open = files.first().map(DataFile::rows).transpose()?;
-        Ok(Self { files, file: 0, open, before: 0, last: 0, parts: Vec::new() })
+        let mut rows =
+            Self { files, file: 0, open: None, failed: None, before: 0, last: 0, parts: Vec::new() };
+        match rows.files.first().map(DataFile::rows).transpose() {
+            Ok(open) => rows.open = open,
+            // Of several files the others can still be read.
+            Err(error) if rows.files.len() > 1 => rows.failed = Some(rows.cannot_open(&error)),
+            Err(error) => return Err(error),
+        }
+        Ok(rows)
+    }
+
+    /// That the current file cannot be opened.
+    fn cannot_open(&self, error: &DatasetError) -> RowError {
+        let path = self.files.get(self.file).map_or(Path::new(""), |file| &**file.path());
+        RowError::of_file(path, format!("none of its rows can be read: {error}"))
     }
 
     /// The fingerprint of what was read so far: of the whole dataset once the rows are at their end.
@@ -108,8 +123,10 @@ impl Iterator for Rows {
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            let open = self.open.as_mut()?;
-            if let Some(row) = open.next_row() {
+            if let Some(error) = self.failed.take() {
+                return Some(Err(error));
+            }
+            if let Some(row) = self.open.as_mut().and_then(|open| open.next_row()) {
                 let line = row.as_ref().map_or_else(|error| error.line, |row| row.line);
                 self.last = self.last.max(line);
                 return Some(row.map(|row| Row { number: self.before + row.line, ..row }));
@@ -119,17 +136,18 @@ impl Iterator for Rows {
                 // Stays open for its fingerprint.
                 return None;
             }
-            self.parts.push((file.name().to_owned(), open.fingerprint()));
+            match self.open.take() {
+                Some(open) => self.parts.push((file.name().to_owned(), open.fingerprint())),
+                // The rows of a file that could not be opened are counted where they are known, so that those behind
+                // it keep their numbers.
+                None => self.last = file.stretches().last().map_or(0, |rows| rows.end),
+            }
             self.before += self.last;
             self.last = 0;
             self.file += 1;
             match self.files.get(self.file)?.rows() {
                 Ok(rows) => self.open = Some(rows),
-                Err(error) => {
-                    self.open = None;
-                    let path: &Path = self.files.get(self.file)?.path();
-                    return Some(Err(RowError::of_file(path, error.to_string())));
-                }
+                Err(error) => return Some(Err(self.cannot_open(&error))),
             }
         }
     }

@@ -16,6 +16,7 @@
 mod api;
 mod cache;
 pub mod carry_out;
+mod choice;
 mod client;
 mod disk;
 mod download;

@@ -9,9 +9,12 @@ use reqwest::Url;
 
 use super::api::Entry;
 use super::cache::{Repo, RepoKind, incomplete};
+pub use super::choice::Choice;
+use super::choice::languages;
+use super::client::Fault;
 use super::download::blocking;
 use super::error::HubError;
-use super::names::{below, fits, hint, is_commit};
+use super::names::{below, fits, is_commit};
 use super::record::{FileRecord, Record, Verified};
 use super::sink::{Check, Sums};
 use super::store::{Hub, Listing, Lookup};
@@ -21,19 +24,6 @@ use crate::types::size;
 
 /// Sizes that are asked for at once.
 const ASKED: usize = 8;
-
-/// What a user wants of the published data.
-#[derive(Clone, Debug, Default)]
-pub struct Choice {
-    /// Parts; all that are not optional where it is empty.
-    pub parts: Vec<String>,
-    /// Languages; all where it is empty.
-    pub languages: Vec<String>,
-    /// Another revision of the hub's repository than the description names.
-    pub revision: Option<String>,
-    /// The command that this is, for sentences that name it.
-    pub command: String,
-}
 
 /// What is to be done.
 #[derive(Clone, Debug)]
@@ -115,23 +105,6 @@ pub(super) enum Source {
     Hub { listing: Arc<Listing>, entry: Entry },
     /// A file at an address.
     Web { url: Url, check: Check },
-}
-
-impl Choice {
-    /// Whether the published data have what is wanted; nothing is looked at on disk or network.
-    pub fn check(&self, sources: &Sources) -> Result<(), HubError> {
-        let chosen = chosen(sources, self)?;
-        languages(sources, self)?;
-        check_revision(self, &chosen)
-    }
-
-    /// Several parts may share a name, some of them optional.
-    fn wants(&self, part: &SourcePart) -> bool {
-        match self.parts.as_slice() {
-            [] => !part.optional,
-            names => names.contains(&part.name),
-        }
-    }
 }
 
 impl PartPlan {
@@ -260,49 +233,6 @@ pub async fn plan(
     Ok(plan)
 }
 
-fn chosen<'a>(sources: &'a Sources, choice: &Choice) -> Result<Vec<&'a str>, HubError> {
-    let all = || sources.parts.iter().map(|part| part.name.as_str());
-    for name in &choice.parts {
-        if !all().any(|known| known == name) {
-            let mut known: Vec<&str> = all().collect();
-            known.dedup();
-            return Err(HubError::Unknown {
-                what: "part",
-                found: name.clone(),
-                hint: hint(name, all()),
-                known: known.join(", "),
-            });
-        }
-    }
-    Ok(sources.parts.iter().filter(|part| choice.wants(part)).map(|part| part.name.as_str()).collect())
-}
-
-fn languages<'a>(sources: &'a Sources, choice: &'a Choice) -> Result<Vec<&'a str>, HubError> {
-    let known = &sources.expect.languages;
-    for language in &choice.languages {
-        if !known.contains(language) {
-            return Err(HubError::Unknown {
-                what: "language",
-                found: language.clone(),
-                hint: hint(language, known.iter().map(String::as_str)),
-                known: if known.is_empty() { "none to choose from".to_owned() } else { known.join(", ") },
-            });
-        }
-    }
-    let languages = if choice.languages.is_empty() { known } else { &choice.languages };
-    Ok(languages.iter().map(String::as_str).collect())
-}
-
-fn check_revision(choice: &Choice, chosen: &[&str]) -> Result<(), HubError> {
-    if choice.revision.is_some() && choice.parts.len() != 1 && chosen.len() > 1 {
-        return Err(HubError::Choice(format!(
-            "--revision is for one repository, and several parts are to be fetched ({}); name one with --only",
-            chosen.join(", ")
-        )));
-    }
-    Ok(())
-}
-
 /// Whether a file that fits a pattern is in the data folder.
 fn any_there(folder: &Path, pattern: &str) -> bool {
     let Some((before, _)) = pattern.split_once('*') else { return folder.join(pattern).is_file() };
@@ -340,6 +270,9 @@ impl Planner<'_> {
             revision: None,
             commit: None,
         };
+        if !self.choice.languages.is_empty() && !part.per_language {
+            plan.notes.push("it is not published by language: all of it is fetched".to_owned());
+        }
         let wanted = wanted(part, languages)?;
         match &part.origin {
             Origin::Hub { repo, revision, kind, seen } => {
@@ -519,7 +452,16 @@ impl Planner<'_> {
             };
             let path = self.folder.join(&stored);
             let have = match std::fs::metadata(&path) {
-                Ok(found) => self.accept(&path, found.len(), &file, &check).await?,
+                Ok(found) => {
+                    let told = self.accept(&path, found.len(), &file, &url, &check).await?;
+                    if !told {
+                        plan.notes.push(format!(
+                            "{} was there already, and nothing tells whether it is whole",
+                            stored.display()
+                        ));
+                    }
+                    found.len()
+                }
                 Err(_) => std::fs::metadata(incomplete(&path)).map_or(0, |found| found.len()),
             };
             plan.files.push(FilePlan {
@@ -536,14 +478,16 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// Whether a file that is there without a record is the published one, as far as that can be known.
+    /// Refuses a file that is there without a record and is not the published one. Says whether that could be known: a
+    /// file that another program left cut must not pass for whole.
     async fn accept(
         &self,
         path: &Path,
         found: u64,
         file: &SourceFile,
+        url: &Url,
         check: &Check,
-    ) -> Result<u64, HubError> {
+    ) -> Result<bool, HubError> {
         let in_the_way = |why: String| HubError::InTheWay { path: path.to_owned(), why };
         if let Some(wanted) = file.bytes.filter(|wanted| *wanted != found) {
             return Err(in_the_way(format!("it has {found} bytes, the published one {wanted}")));
@@ -558,8 +502,30 @@ impl Planner<'_> {
             sums.meet(&check).map_err(|(hash, wanted, found)| {
                 in_the_way(format!("{hash} {found}, the published one has {wanted}"))
             })?;
+            return Ok(true);
         }
-        Ok(found)
+        if file.bytes.is_some() {
+            return Ok(true);
+        }
+        // Neither size nor hash is published: its server knows the size.
+        let name = path.to_string_lossy();
+        if self.hub.settings().offline {
+            return Err(in_the_way(
+                "fetch.json says nothing of it, and its server cannot be asked for its size offline"
+                    .to_owned(),
+            ));
+        }
+        match self.hub.client(&name)?.size(url, &name).await {
+            Ok(Some(wanted)) if wanted != found => {
+                Err(in_the_way(format!("it has {found} bytes, the published one {wanted}")))
+            }
+            Ok(told) => Ok(told.is_some()),
+            Err(Fault::Again { why, .. }) => {
+                Err(HubError::GivenUp { what: name.into_owned(), why, attempts: 1 })
+            }
+            // A server that does not answer such questions.
+            Err(Fault::Final(_) | Fault::NoSuchRange) => Ok(false),
+        }
     }
 }
 

@@ -2,8 +2,7 @@
 
 pub mod audio;
 mod content;
-mod image;
-mod image_size;
+pub mod image;
 mod joined;
 mod keep;
 mod prepare;
@@ -16,7 +15,7 @@ mod wav;
 pub const PIPELINE: &str = "soxr_hq-1 logmel-1 wav16-1";
 
 pub use content::probe;
-pub use image_size::{Facts, ImageFacts, look, probe_image};
+pub use image::{Facts, ImageFacts, ImageTransform, look, probe_image};
 pub use keep::{AsFile, Form, as_file};
 pub use prepare::{MediaError, Preparer, Ready, ReadyImage, Transcode};
 pub use source::{

@@ -4,15 +4,17 @@
 use std::sync::Arc;
 
 use super::audio::mel::{MelError, MelExtractor};
+use super::audio::windows::cut;
 use super::audio::{AudioError, DecodeSpec};
 use super::content::Content;
+use super::image::ImageTransform;
 use super::shelf::Shelf;
 use super::source::{FileFacts, MediaContent, MediaSource};
-use super::{image, sentence, wav};
+use super::{sentence, wav};
 use crate::model::{AudioNeed, MediaLimits};
 use crate::types::{
-    AudioContent, AudioFile, AudioRecord, AudioRef, AudioSource, Digest, ImageFile, PreparedAudio,
-    PreparedImage, SentFile, Window,
+    AudioContent, AudioFile, AudioRecord, AudioRef, AudioSource, Digest, ImageFile, ImageRecord,
+    PreparedAudio, PreparedImage, SentFile, Window,
 };
 
 /// The rate of log-mel features, in Hz.
@@ -71,7 +73,7 @@ impl Ready {
     /// The file that goes to an endpoint.
     pub fn sent(&self) -> Option<SentFile> {
         match &self.audio.content {
-            AudioContent::Features(_) => None,
+            AudioContent::Features(_) | AudioContent::Windows(_) => None,
             AudioContent::File(file) => {
                 Some(SentFile { format: file.format.clone(), bytes: file.bytes.len() as u64 })
             }
@@ -82,6 +84,9 @@ impl Ready {
     fn weight(&self) -> usize {
         match &self.audio.content {
             AudioContent::Features(features) => features.data.len() * size_of::<f32>(),
+            AudioContent::Windows(windows) => {
+                windows.iter().map(|window| window.data.len() * size_of::<f32>()).sum()
+            }
             AudioContent::File(file) => file.bytes.len() / 3 * 7,
         }
     }
@@ -92,6 +97,8 @@ impl Ready {
 pub struct ReadyImage {
     /// What the model gets.
     pub image: PreparedImage,
+    /// What was done; absent where nothing was and its header does not say what it is.
+    pub record: Option<ImageRecord>,
     /// The file that it came from.
     pub file: FileFacts,
 }
@@ -107,7 +114,9 @@ type Made<T> = Result<Arc<T>, MediaError>;
 
 enum Audio {
     None,
+    Unread,
     LogMel(MelExtractor),
+    LogMelWindows(MelExtractor),
     File { formats: Vec<String>, max_bytes: u64, transcode: Transcode },
 }
 
@@ -116,6 +125,7 @@ pub struct Preparer {
     audio: Audio,
     max_seconds: f64,
     images: bool,
+    transform: ImageTransform,
     clips: Shelf<Made<Ready>>,
     pictures: Shelf<Made<ReadyImage>>,
 }
@@ -125,7 +135,9 @@ impl Preparer {
     pub fn new(limits: &MediaLimits, transcode: Transcode) -> Result<Self, MelError> {
         let audio = match &limits.audio {
             AudioNeed::None => Audio::None,
+            AudioNeed::Unread => Audio::Unread,
             AudioNeed::LogMel { bins } => Audio::LogMel(MelExtractor::new(*bins)?),
+            AudioNeed::LogMelWindows { bins } => Audio::LogMelWindows(MelExtractor::new(*bins)?),
             AudioNeed::File { formats, max_bytes } => {
                 Audio::File { formats: formats.clone(), max_bytes: *max_bytes, transcode }
             }
@@ -134,6 +146,7 @@ impl Preparer {
             audio,
             max_seconds: limits.max_seconds,
             images: limits.images,
+            transform: ImageTransform::default(),
             clips: Shelf::new(|made| made.as_ref().map_or(0, |ready| ready.weight())),
             pictures: Shelf::new(|made| {
                 made.as_ref().map_or(0, |ready| ready.image.file.bytes.len() / 3 * 7)
@@ -141,11 +154,25 @@ impl Preparer {
         })
     }
 
-    /// About how many bytes of memory a file of `bytes` bytes takes on its way to an endpoint. Nothing for local
-    /// models: features are all of one size, so a number of requests bounds them.
+    /// The same, with what may be done to images.
+    #[must_use]
+    pub fn with_images(mut self, transform: ImageTransform) -> Self {
+        self.transform = transform;
+        self
+    }
+
+    /// Whether media are neither read nor looked at.
+    pub fn reads_nothing(&self) -> bool {
+        matches!(self.audio, Audio::Unread)
+    }
+
+    /// About how many bytes of memory a file of `bytes` bytes takes on its way to a model. Nothing for local models that
+    /// hear one window: features are all of one size, so a number of requests bounds them.
     pub fn estimate(&self, bytes: u64) -> u64 {
         match &self.audio {
-            Audio::LogMel(_) => 0,
+            Audio::LogMel(_) | Audio::Unread => 0,
+            // A second of 16 kHz in 16 bits has 32 kB, and so have its features; FLAC is half as large.
+            Audio::LogMelWindows(_) => bytes.saturating_mul(2),
             // With its base64.
             Audio::File { .. } | Audio::None => bytes / 3 * 7,
         }
@@ -169,8 +196,9 @@ impl Preparer {
     pub fn audio(&self, source: &MediaSource, audio: &AudioRef) -> Result<Arc<Ready>, MediaError> {
         let window = audio.window;
         let made = || match &self.audio {
-            Audio::None => Err(MediaError::NotHeard),
-            Audio::LogMel(extractor) => bad(source, self.features(source, window, extractor)),
+            Audio::None | Audio::Unread => Err(MediaError::NotHeard),
+            Audio::LogMel(extractor) => bad(source, self.features(source, window, extractor, false)),
+            Audio::LogMelWindows(extractor) => bad(source, self.features(source, window, extractor, true)),
             Audio::File { formats, max_bytes, transcode } => {
                 let want = Want { formats, max_bytes: *max_bytes, max_seconds: self.max_seconds, window };
                 bad(source, want.file(source, *transcode))
@@ -184,7 +212,8 @@ impl Preparer {
         if !self.images {
             return Err(MediaError::NotSeen);
         }
-        self.pictures.slot(source, Window::Whole).get_or_init(|| bad(source, read_image(source))).clone()
+        let made = || bad(source, read_image(source, &self.transform));
+        self.pictures.slot(source, Window::Whole).get_or_init(made).clone()
     }
 
     fn features(
@@ -192,6 +221,7 @@ impl Preparer {
         source: &MediaSource,
         window: Window,
         extractor: &MelExtractor,
+        windows: bool,
     ) -> Result<Ready, String> {
         let file = source.facts().map_err(sentence)?;
         let spec = DecodeSpec { rate: RATE, window, max_seconds: self.max_seconds };
@@ -204,12 +234,19 @@ impl Preparer {
                 clip.samples.len()
             ));
         }
-        let features = extractor.compute(&clip.samples).map_err(|e| e.to_string())?;
-        Ok(Ready {
-            audio: PreparedAudio { digest: clip.digest, content: AudioContent::Features(Arc::new(features)) },
-            record: clip.record,
-            file,
-        })
+        let mut record = clip.record;
+        let content = if windows {
+            let parts = cut(&clip.samples);
+            if parts.len() > 1 {
+                record.steps.push(format!("windows:{}", parts.len()));
+            }
+            let features = parts.into_iter().map(|part| extractor.compute(part));
+            AudioContent::Windows(features.collect::<Result<_, _>>().map_err(|e| e.to_string())?)
+        } else {
+            let features = extractor.compute(&clip.samples).map_err(|e| e.to_string())?;
+            AudioContent::Features(Arc::new(features))
+        };
+        Ok(Ready { audio: PreparedAudio { digest: clip.digest, content }, record, file })
     }
 }
 
@@ -217,7 +254,7 @@ fn bad<T>(source: &MediaSource, made: Result<T, String>) -> Made<T> {
     made.map(Arc::new).map_err(|reason| MediaError::File { source_name: source.to_string(), reason })
 }
 
-fn read_image(source: &MediaSource) -> Result<ReadyImage, String> {
+fn read_image(source: &MediaSource, transform: &ImageTransform) -> Result<ReadyImage, String> {
     let file = source.facts().map_err(sentence)?;
     let too_large = |bytes: u64| {
         (bytes > MOST_IMAGE_BYTES)
@@ -233,11 +270,14 @@ fn read_image(source: &MediaSource) -> Result<ReadyImage, String> {
     if let Some(sentence) = too_large(bytes.len() as u64) {
         return Err(sentence);
     }
-    let format = image::format(&bytes)?;
-    let digest = Digest::of(&bytes);
-    let image = PreparedImage { digest, file: Arc::new(ImageFile::new(bytes, format)) };
-    Ok(ReadyImage { image, file })
+    let made = transform.carry_out(&bytes).map_err(|error| error.to_string())?;
+    let digest = Digest::of(&made.bytes);
+    let image = PreparedImage { digest, file: Arc::new(ImageFile::new(made.bytes, made.format)) };
+    Ok(ReadyImage { image, record: made.record, file })
 }
+
+/// A limit from which on every clip is short enough: Gemini's, the longest that a server states.
+const ANY_LENGTH: f64 = 9.5 * 3600.0;
 
 /// What an endpoint wants of a clip.
 struct Want<'a> {
@@ -277,6 +317,13 @@ impl Want<'_> {
         }
         let obstacle = self.obstacle(format, length, decodable, too_long);
         let Some(obstacle) = obstacle else {
+            if !decodable && self.max_seconds < ANY_LENGTH {
+                return Err(format!(
+                    "how long it is cannot be read from {format}, and clips may have at most {} s: convert it, for example \
+                     with `ffmpeg -i IN -c:a flac OUT.flac`, or take `max_seconds` out of [model.audio]",
+                    self.max_seconds
+                ));
+            }
             return self.as_it_is(&content, length, file, source, seconds);
         };
         match transcode {

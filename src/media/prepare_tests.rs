@@ -60,7 +60,7 @@ fn ask(
 fn sent(ready: &Ready) -> &AudioFile {
     match &ready.audio.content {
         AudioContent::File(file) => file,
-        AudioContent::Features(_) => panic!("features"),
+        AudioContent::Features(_) | AudioContent::Windows(_) => panic!("features"),
     }
 }
 
@@ -79,9 +79,9 @@ fn a_format_that_is_taken_goes_untouched() {
     // A window that holds the whole clip changes nothing.
     let again = ask(&limits(&["wav"], 1.0), Transcode::Never, &path, Window::Last).unwrap();
     assert_eq!(sent(&again).bytes, bytes);
-    // Formats that are not decoded go too, of unknown length.
+    // Formats that are not decoded go too, where any length will do.
     let m4a = case.put("b", b"\0\0\0\x20ftypM4A ................");
-    let ready = ask(&limits(&["mp4"], 1.0), Transcode::Never, &m4a, Window::Whole).unwrap();
+    let ready = ask(&limits(&["mp4"], 86_400.0), Transcode::Never, &m4a, Window::Whole).unwrap();
     assert_eq!((sent(&ready).format.as_str(), sent(&ready).seconds), ("mp4", 0.0));
     assert_eq!((ready.record.source.format.as_str(), ready.record.source.rate), ("m4a", 0));
     for (bytes, format) in [
@@ -91,7 +91,7 @@ fn a_format_that_is_taken_goes_untouched() {
         (b"\x1a\x45\xdf\xa3", "webm"),
     ] {
         let path = case.put("c.wav", bytes);
-        let ready = ask(&limits(&[format], 1.0), Transcode::Never, &path, Window::Whole).unwrap();
+        let ready = ask(&limits(&[format], 86_400.0), Transcode::Never, &path, Window::Whole).unwrap();
         assert_eq!((sent(&ready).format.as_str(), &sent(&ready).bytes[..]), (format, bytes));
     }
 }
@@ -136,6 +136,14 @@ fn what_cannot_go_is_refused_with_the_key_to_set() {
     check(&["mp3"], 9.0, never, &wav, whole, "is wav, and the endpoint takes mp3: set `transcode = \"wav\"`");
     check(&["mp3"], 9.0, to_wav, &wav, whole, "does not take WAV either");
     check(&["wav"], 9.0, to_wav, &mp3, whole, "is mp3, and the endpoint takes wav, and only WAV and FLAC");
+    check(
+        &["mp3"],
+        9.0,
+        never,
+        &mp3,
+        whole,
+        "how long it is cannot be read from mp3, and clips may have at most 9 s",
+    );
     check(&["mp3"], 9.0, to_wav, &mp3, Window::First, "is to be cut to its first 9 s");
     check(&["wav"], 1.0, never, &wav, Window::First, "which changes the file: set `transcode = \"wav\"`");
     check(&["wav"], 1.0, to_wav, &wav, whole, "is 2.0 s long, the model takes 1.0 s: set `window");
@@ -215,4 +223,31 @@ fn media_inside_a_file_are_prepared_like_files_and_have_the_facts_of_that_file()
     assert_eq!(sent(&samples).bytes.len(), 44 + 16_000);
     let error = preparer.audio(&source("d.parquet#2.audio"), &audio).unwrap_err().to_string();
     assert_eq!(error, format!("{}#2.audio: row 2 holds no clip", container.display()));
+}
+
+#[test]
+fn a_recogniser_gets_the_whole_clip_in_windows() {
+    let case = Case::new();
+    let limits = |max_seconds| MediaLimits {
+        audio: AudioNeed::LogMelWindows { bins: 80 },
+        max_seconds,
+        images: false,
+    };
+    for (seconds, windows) in [(1, 1), (30, 1), (31, 2), (70, 3)] {
+        let path = case.wav("a.wav", seconds * 8000);
+        let ready = ask(&limits(100.0), Transcode::Never, &path, Window::Whole).unwrap();
+        let features = ready.audio.windows().unwrap();
+        assert_eq!(features.len(), windows);
+        let frames: usize = features.iter().map(|window| window.valid_frames).sum();
+        assert!(frames.abs_diff(seconds as usize * 100) < windows, "{seconds} s: {frames}");
+        let step = (windows > 1).then(|| format!("windows:{windows}"));
+        assert_eq!(ready.record.steps.last() == step.as_ref(), windows > 1, "{:?}", ready.record.steps);
+        assert!(ready.audio.features().is_none() && ready.weight() == windows * 80 * 3000 * 4);
+    }
+    let path = case.wav("a.wav", 31 * 8000);
+    assert!(ask(&limits(30.0), Transcode::Never, &path, Window::Whole).is_err());
+    assert_eq!(
+        ask(&limits(30.0), Transcode::Never, &path, Window::First).unwrap().audio.windows().unwrap().len(),
+        1
+    );
 }

@@ -3,10 +3,12 @@
 //! Every function says which unit it works on (code points, words by white space, tokens), what it does to the
 //! strings first, and on which scale its value is. Nothing here knows benchmarks, outcomes or tables.
 
+pub mod attempts;
 pub mod bootstrap;
 pub mod consistency;
 pub mod edit;
 pub mod f1;
+pub mod fever;
 pub mod letter;
 pub mod text;
 pub mod verdict;

@@ -11,7 +11,7 @@ use crate::config::{EndpointConfig, ModelConfig, ModelKind, endpoint as keys};
 
 fn dialect(kind: ModelKind) -> Option<Dialect> {
     match kind {
-        ModelKind::Local | ModelKind::Cascade => None,
+        ModelKind::Local | ModelKind::Cascade | ModelKind::Replay => None,
         ModelKind::OpenAi => Some(Dialect::OpenAi),
         ModelKind::Azure => Some(Dialect::Azure),
         ModelKind::Gemini => Some(Dialect::Gemini),
@@ -99,6 +99,7 @@ fn wire(spec: &mut EndpointSpec, endpoint: &EndpointConfig, secrets: &Secrets) {
     });
     spec.extra_body.clone_from(&wire.extra_body);
     spec.extra_headers.clone_from(&secrets.headers);
+    spec.secrets.clone_from(&secrets.parts);
     spec.proxy.clone_from(&secrets.proxy);
     spec.ca_bundle.clone_from(&wire.ca_bundle);
 }

@@ -10,8 +10,11 @@ mod endpoint_spec;
 #[cfg(feature = "local")]
 pub mod local;
 mod open;
+pub mod replay;
+mod tokens;
 
 pub use open::{KINDS, Kind, ModelError, Opened, load, open, takes_finished_prompts};
+pub use tokens::{Tokens, TokensError};
 
 use futures::future::BoxFuture;
 use schemars::JsonSchema;
@@ -41,8 +44,16 @@ pub struct ModelIdentity {
 pub enum AudioNeed {
     /// The model hears nothing.
     None,
+    /// Media are not read at all, and need not be there: the answers are there already. The key of such a request is
+    /// its id.
+    Unread,
     /// Log-mel features of a 30 s window, computed before the model is asked.
     LogMel {
+        /// Mel bands.
+        bins: usize,
+    },
+    /// Log-mel features of the whole clip, in windows of at most 30 s one after the other.
+    LogMelWindows {
         /// Mel bands.
         bins: usize,
     },
@@ -134,10 +145,23 @@ pub trait Model: Send + Sync {
     /// How many batches may be under way at once.
     fn concurrency(&self) -> usize;
 
+    /// Nothing new is to be begun: requests that have not been sent yet will not be waited for.
+    fn finish(&self) {}
+
+    /// Whether nothing is under way of what was begun before [`Self::finish`]. `false` where that is not known.
+    fn is_idle(&self) -> bool {
+        false
+    }
+
     /// How it stands, for those who watch a run: retries, limits, a server that is down. `None` where there is
     /// nothing to say.
     fn status(&self) -> Option<String> {
         None
+    }
+
+    /// Whether it is out of order when it has failed many requests in a row, so that the rest is not failed as well.
+    fn gives_up(&self) -> bool {
+        true
     }
 
     /// One answer for each request, in order. Never fails as a whole: what fails is an answer that says so.

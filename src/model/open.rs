@@ -1,14 +1,15 @@
 //! From a `[model]` section to a model: first a look that is quick and complete, then the loading.
 
+use super::replay::{self, Answers, Matched, Replay, ReplayError, ReplaySpec};
 use super::{MediaLimits, Model, ModelIdentity};
 use crate::config::secret::Secrets;
-use crate::config::{EndpointConfig, LocalConfig, ModelConfig};
+use crate::config::{EndpointConfig, LocalConfig, ModelConfig, ReplayConfig};
 use crate::types::Generation;
 
 #[cfg(feature = "endpoint")]
 use super::endpoint::{EndpointError, EndpointModel};
 #[cfg(feature = "local")]
-use super::local::{Inspected, LoadError, LocalModel, LocalSpec};
+use super::local::{Inspected, LoadError, LocalModel, LocalSpec, SpeechSpec};
 
 /// A model that cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +28,12 @@ pub enum ModelError {
     /// The section lacks the keys of its kind, which no loaded configuration does.
     #[error("the section lacks the keys that its kind needs; load it from a configuration file")]
     Incomplete,
+    /// Answers that were not matched with the requests of a run.
+    #[error("answers of files have to be matched with the requests of a run first")]
+    Unmatched,
+    /// Answers that exist already.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
     /// A local model.
     #[cfg(feature = "local")]
     #[error(transparent)]
@@ -41,7 +48,8 @@ impl ModelError {
     /// The key of `[model]` that is to be looked at.
     pub fn key(&self) -> &'static str {
         match self {
-            Self::NotBuilt { .. } | Self::Incomplete => "kind",
+            Self::NotBuilt { .. } | Self::Incomplete | Self::Unmatched => "kind",
+            Self::Replay(error) => error.key(),
             #[cfg(feature = "local")]
             Self::Local(error) => error.key(),
             #[cfg(feature = "endpoint")]
@@ -73,6 +81,7 @@ pub struct Opened {
 
 /// What is loaded.
 enum Inner {
+    Replay(Box<Answers>, Option<Box<Matched>>),
     #[cfg(feature = "local")]
     Local(Box<Inspected>),
     #[cfg(feature = "endpoint")]
@@ -106,9 +115,26 @@ impl Opened {
     #[cfg(feature = "endpoint")]
     pub fn endpoint(&self) -> Option<&EndpointModel> {
         match &self.inner {
-            #[cfg(feature = "local")]
-            Inner::Local(_) => None,
             Inner::Endpoint(model) => Some(model),
+            _ => None,
+        }
+    }
+
+    /// The answers, where they exist already: they are to be matched with the requests of the run.
+    pub fn answers(&self) -> Option<&Answers> {
+        match &self.inner {
+            Inner::Replay(answers, _) => Some(answers),
+            #[cfg(any(feature = "local", feature = "endpoint"))]
+            _ => None,
+        }
+    }
+
+    /// Takes what was matched of the answers. Without it they cannot be loaded.
+    pub fn match_with(&mut self, found: Matched) {
+        match &mut self.inner {
+            Inner::Replay(_, matched) => *matched = Some(Box::new(found)),
+            #[cfg(any(feature = "local", feature = "endpoint"))]
+            _ => {}
         }
     }
 }
@@ -116,11 +142,28 @@ impl Opened {
 /// Looks at a model. Of a local one: its files, their names, shapes and digest; weights are not read. Of an
 /// endpoint: its settings; nothing is sent.
 pub fn open(config: &ModelConfig, secrets: &Secrets) -> Result<Opened, ModelError> {
-    match (&config.local, &config.endpoint) {
-        (Some(local), None) => open_local(config, local),
-        (None, Some(endpoint)) => open_endpoint(config, endpoint, secrets),
+    match (&config.local, &config.endpoint, &config.replay) {
+        (Some(local), None, None) => open_local(config, local),
+        (None, Some(endpoint), None) => open_endpoint(config, endpoint, secrets),
+        (None, None, Some(replay)) => open_replay(config, replay),
         _ => Err(ModelError::Incomplete),
     }
+}
+
+fn open_replay(config: &ModelConfig, replay: &ReplayConfig) -> Result<Opened, ModelError> {
+    let answers = Answers::read(&ReplaySpec {
+        name: config.name.clone(),
+        files: replay.files.clone(),
+        preset: replay.preset,
+        fields: replay.fields.clone(),
+        match_by: replay.match_by,
+    })?;
+    Ok(Opened {
+        identity: answers.identity().clone(),
+        limits: replay::limits(),
+        about: answers.about(),
+        inner: Inner::Replay(Box::new(answers), None),
+    })
 }
 
 /// Whether a model takes finished prompt strings with the control tokens of the Qwen2-Audio family: the local one
@@ -131,12 +174,13 @@ pub fn takes_finished_prompts(config: &ModelConfig) -> bool {
 }
 
 /// Loads a model that was looked at.
-#[cfg_attr(
-    not(any(feature = "local", feature = "endpoint")),
-    expect(clippy::needless_pass_by_value, reason = "a build without models has none to load")
-)]
 pub fn load(opened: Opened) -> Result<Box<dyn Model>, ModelError> {
     match opened.inner {
+        Inner::Replay(answers, matched) => {
+            let matched = matched.ok_or(ModelError::Unmatched)?;
+            let model: Box<dyn Model> = Box::new(Replay::new(*answers, *matched));
+            Ok(model)
+        }
         #[cfg(feature = "local")]
         Inner::Local(seen) => {
             let model: Box<dyn Model> = Box::new(LocalModel::from_inspected(*seen)?);
@@ -162,6 +206,11 @@ fn open_local(config: &ModelConfig, local: &LocalConfig) -> Result<Opened, Model
         batch_size: local.batch_size,
         max_seconds: config.audio.max_seconds,
         name: config.name.clone(),
+        speech: SpeechSpec {
+            language: local.transcription.language.clone(),
+            drop_text: local.transcription.text == crate::config::endpoint::TranscriptionText::Drop,
+            fallback: local.transcription.fallback,
+        },
     };
     let seen = Inspected::new(&spec)?;
     Ok(Opened {
@@ -221,7 +270,14 @@ pub const KINDS: &[Kind] = &[
         name: "local",
         about: "a model in a folder of this machine, run in candle on CPU, CUDA or Metal",
         built: cfg!(feature = "local"),
-        architectures: &[("qwen2_audio", "Qwen2-Audio (speech and sound in, text out)")],
+        architectures: &[
+            ("qwen2_audio", "Qwen2-Audio (speech and sound in, text out)"),
+            ("whisper", "Whisper (speech in, its words out)"),
+            ("llama", "Llama, SmolLM2 and their like (text; safetensors or GGUF)"),
+            ("qwen2", "Qwen2 and Qwen2.5 (text; safetensors or GGUF)"),
+            ("qwen3", "Qwen3, dense (text; safetensors or GGUF)"),
+            ("gemma3", "Gemma 3 (text; safetensors or GGUF)"),
+        ],
     },
     endpoint(
         "openai",
@@ -237,12 +293,25 @@ pub const KINDS: &[Kind] = &[
         built: cfg!(any(feature = "local", feature = "endpoint")),
         architectures: &[],
     },
+    Kind {
+        name: replay::KIND,
+        about: "answers that exist already: output files of CCFQA's authors, AudioBench, lmms-eval, Inspect, or your own",
+        built: true,
+        architectures: &[],
+    },
 ];
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::config::ModelKind;
+
+    #[test]
+    fn every_architecture_is_listed() {
+        let listed: Vec<&str> =
+            KINDS.iter().flat_map(|kind| kind.architectures).map(|(name, _)| *name).collect();
+        assert_eq!(listed, crate::config::ARCHITECTURES.map(|(name, _)| name));
+    }
 
     #[test]
     fn every_kind_is_listed() {

@@ -55,6 +55,8 @@ impl From<Form> for FormNote {
 pub(super) struct Counting {
     pub(super) counts: Counts,
     pub(super) problems: Vec<String>,
+    /// The list of files, a line each.
+    pub(super) list: Vec<u8>,
     seconds: f64,
     seen: HashSet<[u8; 16]>,
     keys: HashSet<[u8; 16]>,
@@ -71,6 +73,9 @@ impl Counting {
         if !self.seen.insert(hash(&file.name)) {
             return;
         }
+        // A number and a text are always JSON.
+        let line = serde_json::to_string(&(file.bytes, &file.name)).unwrap_or_default();
+        self.list.extend(line.bytes().chain([b'\n']));
         let counts = &mut self.counts;
         counts.files += 1;
         counts.file_bytes += file.bytes;

@@ -50,6 +50,17 @@ pub enum PrepareError {
         /// What the system said.
         source: io::Error,
     },
+    /// A file that cannot be read.
+    #[error("{}: {source}", .path.display())]
+    Read {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Claims, or pages of Wikipedia, that are not what they should be: a sentence.
+    #[error("{0}")]
+    Evidence(String),
     /// A bug.
     #[error("{0}: this is a bug in harness; what is done is kept, and the same command goes on from there")]
     Internal(&'static str),

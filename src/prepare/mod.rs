@@ -10,6 +10,7 @@
 
 mod counting;
 mod error;
+pub mod evidence;
 pub mod layout;
 mod part;
 mod plan;
@@ -17,5 +18,5 @@ mod store;
 mod work;
 
 pub use error::PrepareError;
-pub use plan::{Asked, Plan, PlannedSet, is_needed, plan};
+pub use plan::{Asked, Plan, PlannedSet, is_by_language, is_needed, plan};
 pub use work::{Event, carry_out};

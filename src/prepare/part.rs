@@ -1,6 +1,11 @@
 //! The journal of a part of a set: a line a row that is done, written as it is done, so that a process that was killed
 //! goes on behind the last of them.
+//!
+//! Files are synced many at once, and a mark in the journal says that those of the lines before it were. Behind the last
+//! mark a file may be there in its size and hold nothing, after the power was cut: its content is read again. A line
+//! with a fault, something that could not be read and may be read another time, ends what is kept.
 
+use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
@@ -10,7 +15,8 @@ use serde_json::Value;
 
 use super::PrepareError;
 use super::counting::FileNote;
-use crate::dataset::prepared::SourceRecord;
+use super::store::{holds_its_content, sync};
+use crate::dataset::prepared::{FOLDER, SourceRecord};
 
 /// What a part is of. A journal of another is begun anew.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,6 +26,9 @@ pub(super) struct Head {
     pub(super) sources: Vec<SourceRecord>,
     pub(super) part: String,
 }
+
+/// Lines between two marks.
+const BETWEEN: usize = 256;
 
 /// A row that is done.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,6 +41,21 @@ pub(super) struct Line {
     pub(super) absent: u64,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) problems: Vec<String>,
+    /// Those of the problems that may pass.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(super) faults: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out references")]
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
+/// That the files of all lines before are synced.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Mark {
+    synced: u64,
 }
 
 /// A journal that is written to.
@@ -39,6 +63,11 @@ pub(super) struct Line {
 pub(super) struct Journal {
     path: PathBuf,
     file: File,
+    /// The data folder.
+    to: PathBuf,
+    /// The files of the lines since the last mark, and the number of these lines.
+    loose: HashSet<String>,
+    lines: usize,
     /// Rows that are done.
     pub(super) done: u64,
 }
@@ -55,6 +84,8 @@ impl Journal {
             .open(path)
             .map_err(disk())?;
         let (mut end, mut done) = (0, 0);
+        // Where the lines since the last mark begin, and their files.
+        let mut loose: Vec<(u64, Vec<FileNote>)> = Vec::new();
         let mut reader = BufReader::new(&file);
         let mut text = Vec::new();
         let mut first = true;
@@ -68,22 +99,33 @@ impl Journal {
                 if serde_json::from_slice::<Head>(&text).ok().as_ref() != Some(head) {
                     break;
                 }
+            } else if serde_json::from_slice::<Mark>(&text).is_ok() {
+                loose.clear();
             } else {
                 let Ok(line) = serde_json::from_slice::<Line>(&text) else { break };
                 let there = |file: &FileNote| {
                     std::fs::metadata(to.join(&file.name)).is_ok_and(|meta| meta.len() == file.bytes)
                 };
-                if !line.files.iter().all(there) {
+                if line.faults > 0 || !line.files.iter().all(there) {
                     break;
                 }
+                loose.push((end, line.files));
                 done += 1;
             }
             end += length as u64;
         }
         drop(reader);
+        let holds = |files: &[FileNote]| files.iter().all(|file| holds_its_content(to, &file.name));
+        if let Some(first) = loose.iter().position(|(_, files)| !holds(files)) {
+            done -= (loose.len() - first) as u64;
+            end = loose.get(first).map_or(end, |(start, _)| *start);
+            loose.truncate(first);
+        }
         file.set_len(end).map_err(disk())?;
         file.seek(SeekFrom::Start(end)).map_err(disk())?;
-        let mut journal = Self { path: path.to_owned(), file, done };
+        let lines = loose.len();
+        let loose = loose.into_iter().flat_map(|(_, files)| files).map(|file| file.name).collect();
+        let mut journal = Self { path: path.to_owned(), file, to: to.to_owned(), loose, lines, done };
         if end == 0 {
             journal.write(head)?;
         }
@@ -100,6 +142,22 @@ impl Journal {
     pub(super) fn add(&mut self, line: &Line) -> Result<(), PrepareError> {
         self.write(line)?;
         self.done += 1;
+        self.lines += 1;
+        self.loose.extend(line.files.iter().map(|file| file.name.clone()));
+        if self.lines >= BETWEEN { self.mark() } else { Ok(()) }
+    }
+
+    /// Makes sure that the files of all lines outlast the power, and says so.
+    pub(super) fn mark(&mut self) -> Result<(), PrepareError> {
+        if self.lines == 0 {
+            return Ok(());
+        }
+        // Files of the publisher's are not ours to sync.
+        let ours = self.loose.iter().filter(|name| name.starts_with(FOLDER));
+        sync(&self.to, &ours.map(String::as_str).collect::<Vec<_>>())?;
+        self.write(&Mark { synced: self.done })?;
+        self.loose.clear();
+        self.lines = 0;
         Ok(())
     }
 }
@@ -108,10 +166,16 @@ impl Journal {
 pub(super) fn lines(path: &Path) -> Result<impl Iterator<Item = Result<Line, PrepareError>>, PrepareError> {
     let file = File::open(path).map_err(PrepareError::disk(path))?;
     let path = path.to_owned();
-    Ok(BufReader::new(file).split(b'\n').skip(1).map(move |text| {
-        let text = text.map_err(PrepareError::disk(&path))?;
-        serde_json::from_slice(&text)
-            .map_err(|_| PrepareError::Internal("a journal of prepared rows is damaged"))
+    Ok(BufReader::new(file).split(b'\n').skip(1).filter_map(move |text| {
+        let text = match text {
+            Ok(text) => text,
+            Err(error) => return Some(Err(PrepareError::disk(&path)(error))),
+        };
+        if serde_json::from_slice::<Mark>(&text).is_ok() {
+            return None;
+        }
+        let line = serde_json::from_slice(&text);
+        Some(line.map_err(|_| PrepareError::Internal("a journal of prepared rows is damaged")))
     }))
 }
 
@@ -129,7 +193,8 @@ mod tests {
             form: crate::media::Form::Pcm16.into(),
             beyond: 0,
         });
-        Line { row: json!({"n": n}), files: files.collect(), absent: n, problems: vec!["p".to_owned()] }
+        let problems = vec!["p".to_owned()];
+        Line { row: json!({"n": n}), files: files.collect(), absent: n, problems, faults: 0 }
     }
 
     #[test]
@@ -160,5 +225,51 @@ mod tests {
         let kept: Vec<Line> = lines(&path).unwrap().map(Result::unwrap).collect();
         assert_eq!(kept, [line(0, &["a"])]);
         assert_eq!(Journal::open(&path, &head("y"), dir.path()).unwrap().done, 0);
+    }
+
+    #[test]
+    fn what_could_not_be_read_is_tried_again_with_all_behind_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("j");
+        let head = Head { version: 1, sources: Vec::new(), part: String::new() };
+        let mut journal = Journal::open(&path, &head, dir.path()).unwrap();
+        for n in 0..4 {
+            journal.add(&Line { faults: u64::from(n == 2), ..line(n, &[]) }).unwrap();
+        }
+        journal.mark().unwrap();
+        assert_eq!(lines(&path).unwrap().count(), 4, "they are the rows until then");
+        assert_eq!(Journal::open(&path, &head, dir.path()).unwrap().done, 2);
+    }
+
+    #[test]
+    fn files_behind_the_last_mark_must_hold_their_content() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("j");
+        let head = Head { version: 1, sources: Vec::new(), part: String::new() };
+        std::fs::create_dir(dir.path().join(FOLDER)).unwrap();
+        let name = |n: u8| {
+            let hash: String = blake3::hash(&[n; 3]).to_hex().chars().take(16).collect();
+            format!("{FOLDER}/x-{hash}.wav")
+        };
+        let zero = |n: u8| std::fs::write(dir.path().join(name(n)), [0; 3]).unwrap();
+        let mut journal = Journal::open(&path, &head, dir.path()).unwrap();
+        for n in 1..=4 {
+            std::fs::write(dir.path().join(name(n)), [n; 3]).unwrap();
+            journal.add(&line(n.into(), &[&name(n)])).unwrap();
+            if n == 2 {
+                journal.mark().unwrap();
+            }
+        }
+        drop(journal);
+        let open = || Journal::open(&path, &head, dir.path()).unwrap();
+        assert_eq!(open().done, 4);
+        // A file before the mark was synced, and is looked at by its size alone.
+        zero(1);
+        assert_eq!(open().done, 4);
+        zero(4);
+        assert_eq!(open().done, 3);
+        // Where a line before the mark is lost, the mark is lost with it.
+        std::fs::remove_file(dir.path().join(name(2))).unwrap();
+        assert_eq!(open().done, 0);
     }
 }

@@ -6,7 +6,7 @@ use super::PrepareError;
 use super::layout::{Layout, Look, Source};
 use crate::benchmark::sources::SourcesError;
 use crate::dataset::Dataset;
-use crate::dataset::prepared::{FOLDER, Record, SetRecord, SourceRecord};
+use crate::dataset::prepared::{FOLDER, Record, SetRecord, SourceRecord, broken_media};
 
 /// What is asked for.
 #[derive(Clone, Debug)]
@@ -45,7 +45,7 @@ pub struct PlannedSet {
     pub name: String,
     /// The files that it is made from.
     pub sources: Vec<SourceRecord>,
-    /// What an earlier call left, where it is whole and of the same files.
+    /// What an earlier call left, where it is whole, of the same files, and everything could be read.
     pub done: Option<SetRecord>,
     pub(super) from: Vec<Source>,
 }
@@ -67,6 +67,11 @@ impl PlannedSet {
 pub fn is_needed(benchmark: &str, data: &Dataset) -> bool {
     let made = matches!(Layout::of(benchmark), Some((Layout::Belebele | Layout::Ccfqa | Layout::CpBench, _)));
     made && data.stretches().iter().any(|stretch| stretch.rows.is_some())
+}
+
+/// Whether a benchmark's data are published by language, and prepared so.
+pub fn is_by_language(benchmark: &str) -> bool {
+    matches!(Layout::of(benchmark), Some((Layout::Belebele, _)))
 }
 
 /// Looks at a data folder. Footers are read, rows are not.
@@ -103,8 +108,12 @@ pub fn plan(asked: &Asked) -> Result<Plan, PrepareError> {
                     sources.push(SourceRecord::of(&asked.data, path).map_err(PrepareError::disk(path))?);
                 }
                 let earlier = plan.record.as_ref().and_then(|record| record.sets.get(&set.name));
-                let done =
-                    earlier.filter(|earlier| earlier.sources == sources && is_whole(&to, &set.name, earlier));
+                // What could not be read is tried again.
+                let done = earlier.filter(|earlier| {
+                    earlier.sources == sources
+                        && earlier.counts.faults == 0
+                        && is_whole(&to, &set.name, earlier)
+                });
                 let done = done.cloned();
                 let from = set.sources.into_iter().map(|source| Source {
                     // With another folder even files of their own are copied.
@@ -122,19 +131,7 @@ pub fn plan(asked: &Asked) -> Result<Plan, PrepareError> {
 fn is_whole(to: &Path, name: &str, record: &SetRecord) -> bool {
     let path = to.join(FOLDER).join(format!("{name}.jsonl"));
     let Ok(text) = std::fs::read(&path) else { return false };
-    if text.len() as u64 != record.bytes || crate::types::Digest::of(&text) != record.blake3 {
-        return false;
-    }
-    let rows = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-    let start = format!("{FOLDER}/{name}/");
-    rows.map(serde_json::from_slice).all(|row| row.is_ok_and(|row| all_there(&row, to, &start)))
-}
-
-fn all_there(value: &serde_json::Value, to: &Path, start: &str) -> bool {
-    match value {
-        serde_json::Value::String(text) => !text.starts_with(start) || to.join(text).is_file(),
-        serde_json::Value::Array(items) => items.iter().all(|item| all_there(item, to, start)),
-        serde_json::Value::Object(fields) => fields.values().all(|field| all_there(field, to, start)),
-        _ => true,
-    }
+    text.len() as u64 == record.bytes
+        && crate::types::Digest::of(&text) == record.blake3
+        && broken_media(to, name, record).is_none()
 }

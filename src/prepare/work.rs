@@ -1,7 +1,7 @@
 //! The work: parts of sets (a row group, a batch, a file of text) are walked by as many threads as are asked for, each
 //! with readers of its own. The one that ends a set's last part writes its rows and its record.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{BufWriter, Write as _};
 use std::num::NonZeroUsize;
@@ -16,15 +16,15 @@ use super::counting::Counting;
 use super::layout::At;
 use super::part::{self, Head, Journal, Line};
 use super::plan::{Plan, PlannedSet};
-use super::store::{Store, plain, sweep};
-use crate::dataset::prepared::{Counts, FOLDER, RECORD, Record, SetRecord, VERSION};
+use super::store::{Store, plain, sweep, sync_folder};
+use crate::dataset::prepared::{Counts, FOLDER, ListRecord, RECORD, Record, SetRecord, VERSION, list_path};
 use crate::dataset::{Stretch, keep_open};
 use crate::types::Digest;
 
 /// Where parts are kept until their set is whole.
 const WORK: &str = ".work";
 /// The version of how rows are made: journals of another are begun anew.
-const ROWS_VERSION: u32 = 1;
+const ROWS_VERSION: u32 = 2;
 /// Columns of media that a row may have.
 const COLUMNS: usize = 8;
 
@@ -199,6 +199,8 @@ impl Work<'_> {
             files: Vec::new(),
             absent: 0,
             problems: Vec::new(),
+            faults: 0,
+            whole: HashSet::new(),
         };
         let rows =
             source.dataset.rows_of(&part.stretch).map_err(|e| PrepareError::Data(e, self.plan.benchmark))?;
@@ -222,6 +224,7 @@ impl Work<'_> {
             let row = match row {
                 Err(e) => {
                     store.problems.push(e.to_string());
+                    store.faults += 1;
                     Value::Null
                 }
                 Ok(row) => {
@@ -239,9 +242,12 @@ impl Work<'_> {
                 files: std::mem::take(&mut store.files),
                 absent: std::mem::take(&mut store.absent),
                 problems: std::mem::take(&mut store.problems),
+                faults: std::mem::take(&mut store.faults),
             })?;
             sum = tell(1, true);
         }
+        // The record must not say of media that they are there before they are.
+        journal.mark()?;
         (self.observe)(Event::Rows { rows: 0, bytes: part.bytes.saturating_sub(sum), now: true });
         Ok(true)
     }
@@ -268,10 +274,13 @@ impl Work<'_> {
                 whole(&path, |write| rows.iter().try_for_each(write))?
             }
         };
+        let list = beside_and_synced(&list_path(&self.plan.to, name), &counting.list)?;
+        sync_folder(&self.prepared)?;
         let set = SetRecord {
             sources: under.set.sources.clone(),
             bytes,
             blake3,
+            list,
             counts: counting.counts,
             problems: counting.problems,
         };
@@ -280,16 +289,14 @@ impl Work<'_> {
             record.sets.insert(name.clone(), set);
             let text = serde_json::to_vec_pretty(&*record);
             let text = text.map_err(|_| PrepareError::Internal("the record is no JSON"))?;
-            let path = self.prepared.join(RECORD);
-            let beside = path.with_added_extension("partial");
-            let written = File::create(&beside).and_then(|mut file| {
-                file.write_all(&text)?;
-                file.sync_all()
-            });
-            written.and_then(|()| std::fs::rename(&beside, &path)).map_err(PrepareError::disk(&path))?;
+            beside_and_synced(&self.prepared.join(RECORD), &text)?;
+            sync_folder(&self.prepared)?;
         }
-        for journal in &under.journals {
-            let _ = std::fs::remove_file(journal);
+        // What could not be read is tried again from the first row of its part on; the other parts are kept for that.
+        if counting.counts.faults == 0 {
+            for journal in &under.journals {
+                let _ = std::fs::remove_file(journal);
+            }
         }
         (self.observe)(Event::Set { name, counts: &counting.counts });
         Ok(())
@@ -305,6 +312,7 @@ fn gather(under: &Under<'_>, counting: &mut Counting, write: Write<'_>) -> Resul
             let line = line?;
             line.files.iter().for_each(|file| counting.file(file));
             counting.counts.absent += line.absent;
+            counting.counts.faults += line.faults;
             line.problems.into_iter().for_each(|problem| counting.problem(problem));
             let Value::Array(pair) = line.row else { continue };
             let [Value::String(key), row] = &*pair else { continue };
@@ -338,6 +346,17 @@ fn whole(
         file.into_inner().map_err(std::io::IntoInnerError::into_error).and_then(|file| file.sync_all());
     synced.and_then(|()| std::fs::rename(&beside, path)).map_err(PrepareError::disk(path))?;
     Ok((bytes, Digest(*hasher.finalize().as_bytes())))
+}
+
+/// Writes a small file whole or not at all, and gives its size and hash.
+fn beside_and_synced(path: &Path, text: &[u8]) -> Result<ListRecord, PrepareError> {
+    let beside = path.with_added_extension("partial");
+    let written = File::create(&beside).and_then(|mut file| {
+        file.write_all(text)?;
+        file.sync_all()
+    });
+    written.and_then(|()| std::fs::rename(&beside, path)).map_err(PrepareError::disk(path))?;
+    Ok(ListRecord { bytes: text.len() as u64, blake3: Digest::of(text) })
 }
 
 /// Tells the others to stop, unless it is forgotten.

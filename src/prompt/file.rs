@@ -154,11 +154,12 @@ mod tests {
             ("speech_user", "f660fd6f7c0de9c09d14ed3be02f0ef48dcf9842e1530f2349d17fffa8663e60"),
             ("text_system", "3bfe813b7a0e61b57d659fd3302972f52bf22d56e0f502f8658a1b42c8805816"),
             ("text_user", "253e75c2591dd7591d60fd6f245e24566b95a01f7232b712ede084f480c2790d"),
+            ("asr", "d464b5a57d99a5ca8cb19cd020ccefc6f9c6055de409430fc45f3a8eef329ae6"),
             ("judge", "d846ad74cd03ce8d1316be834ac9216a0da3eeb042f7e1ac7d4df6e9a879f95e"),
         ] {
             assert_eq!(set.info(name).unwrap().sha256, sha256, "{name}");
         }
-        assert_eq!(set.names().count(), 5);
+        assert_eq!(set.names().count(), 6);
         assert_eq!(crate::benchmark::harness_wording("manifest").unwrap().names().count(), 0);
     }
 

@@ -194,6 +194,7 @@ mod tests {
             bytes: 1,
             modified: None,
             audio: Some(record),
+            image: None,
             sent: None,
         };
         Response {

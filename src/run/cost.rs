@@ -1,9 +1,11 @@
 //! What a run costs, where prices are configured.
 
+use serde::{Deserialize, Serialize};
+
 use crate::types::Usage;
 
 /// Prices of tokens, in a currency of the user's own.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Price {
     /// For a million tokens of prompts.
     pub input_per_million: f64,

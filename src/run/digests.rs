@@ -1,6 +1,6 @@
-//! Maps and sets by digest. A digest is a hash already: its first bytes will do.
+//! Sets and tables by digest. A digest is a hash already: its first bytes will do.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::types::Digest;
@@ -22,8 +22,12 @@ impl Hasher for FirstBytes {
     fn write_usize(&mut self, _: usize) {}
 }
 
-/// A map by digest.
-pub type DigestMap<T> = HashMap<Digest, T, BuildHasherDefault<FirstBytes>>;
+/// The hash of a digest.
+pub fn first_bytes(digest: &Digest) -> u64 {
+    let mut hasher = FirstBytes::default();
+    hasher.write(&digest.0);
+    hasher.finish()
+}
 
 /// A set of digests.
 pub type DigestSet = HashSet<Digest, BuildHasherDefault<FirstBytes>>;

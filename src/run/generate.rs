@@ -19,6 +19,7 @@ use super::digests::DigestSet;
 use super::journal::{Journal, JournalError};
 use super::pipeline::{self, Item};
 use super::plan::{PlanError, Recipe, Requests};
+use super::sorted::Todo;
 use crate::benchmark::Finding;
 use crate::media::Preparer;
 use crate::model::{Answer, AudioNeed, Model, Prepared};
@@ -42,7 +43,8 @@ pub enum GenerateError {
     /// The model answers nothing any more.
     #[error(
         "the model failed {failures} requests in a row, the last because: {sentence}. The run was stopped so that \
-         the rest is not failed as well; what was answered is kept. Mend that, then give the same command again"
+         the rest is not failed as well; what was answered is kept. Mend that, then give the same command again: it \
+         asks those first that nobody was asked yet"
     )]
     Model {
         /// How many.
@@ -116,8 +118,8 @@ pub struct Summary {
 pub struct Stage<'a> {
     /// What is to be asked.
     pub requests: Arc<dyn Requests>,
-    /// The requests that need no work, by [`Journal::is_answered`].
-    pub done: DigestSet,
+    /// The requests that need work.
+    pub todo: Todo,
     /// Where responses go.
     pub journal: &'a mut Journal,
     /// What answers.
@@ -144,20 +146,36 @@ fn ahead(model: &dyn Model) -> usize {
     match model.accepts().audio {
         // A file is read much faster than a server answers.
         AudioNeed::File { .. } | AudioNeed::None => (at_once / 4).clamp(4, 16),
-        AudioNeed::LogMel { .. } => at_once.saturating_add(1).clamp(4, 64),
+        // What is there already costs nothing to make ready.
+        AudioNeed::Unread => at_once.clamp(4, 1024),
+        AudioNeed::LogMel { .. } | AudioNeed::LogMelWindows { .. } => at_once.saturating_add(1).clamp(4, 64),
     }
 }
 
 /// Runs the stage: every request of the plan that has no answer yet goes through the model.
 pub async fn generate(stage: Stage<'_>) -> Result<Summary, GenerateError> {
-    let Stage { requests, done, journal, model, preparer, price, mut stop, observer, reading } = stage;
+    let Stage { requests, todo, journal, model, preparer, price, mut stop, observer, reading } = stage;
     let batch_size = model.batch_size().max(1);
     let concurrency = model.concurrency().max(1);
+    let failed_before = todo.again.clone();
     let (mut items, producer) =
-        pipeline::spawn(Arc::clone(&requests), Arc::new(done), Arc::new(preparer), ahead(model));
+        pipeline::spawn(Arc::clone(&requests), todo, Arc::new(preparer), ahead(model));
     let recipe = requests.recipe();
 
-    let mut desk = Desk { recipe, journal, observer, reading, summary: Summary::default(), failures: 0 };
+    let (unread, gives_up) = (model.accepts().audio == AudioNeed::Unread, model.gives_up());
+    let summary = Summary::default();
+    let mut desk = Desk {
+        recipe,
+        journal,
+        observer,
+        reading,
+        summary,
+        failed_before,
+        failures: 0,
+        broken: None,
+        unread,
+        gives_up,
+    };
     let mut queue = Queue::default();
     let mut under_way = FuturesUnordered::new();
     let (mut more, mut watching) = (true, true);
@@ -166,6 +184,12 @@ pub async fn generate(stage: Stage<'_>) -> Result<Summary, GenerateError> {
     loop {
         if more && price.is_some_and(|price| price.reached(&desk.journal.spent())) {
             desk.summary.early = Some(Early::Cost);
+            more = false;
+            items.close();
+            queue = Queue::default();
+        }
+        if more && desk.broken.is_some() {
+            // What is under way has been paid for, and may be answered.
             more = false;
             items.close();
             queue = Queue::default();
@@ -186,6 +210,7 @@ pub async fn generate(stage: Stage<'_>) -> Result<Summary, GenerateError> {
                     more = false;
                     items.close();
                     queue = Queue::default();
+                    model.finish();
                 }
                 if wish == Stop::Now {
                     desk.summary.early.get_or_insert(Early::Stopped);
@@ -213,12 +238,19 @@ pub async fn generate(stage: Stage<'_>) -> Result<Summary, GenerateError> {
         if !more && queue.batch.is_empty() && under_way.is_empty() {
             break;
         }
+        // What still waits for its turn, or for a server that is down, is not waited for.
+        if desk.summary.early == Some(Early::Stopped) && model.is_idle() {
+            break;
+        }
     }
     let spent = desk.journal.spent();
     desk.observer.on(Event::Tick { status: model.status(), spent });
     drop(items);
     drop(under_way);
     desk.journal.sync()?;
+    if let Some(error) = desk.broken {
+        return Err(error);
+    }
     let summary = desk.summary;
     match producer.await {
         Ok(result) => result?,
@@ -285,15 +317,27 @@ struct Desk<'a> {
     observer: &'a mut dyn Observer,
     reading: Option<Reading<'a>>,
     summary: Summary,
-    /// Requests that the model failed since its last answer.
+    /// Requests that an earlier stage has failed: they say nothing new of the model.
+    failed_before: DigestSet,
+    /// Other requests that the model failed since its last answer.
     failures: u64,
+    /// Why nothing more is asked.
+    broken: Option<GenerateError>,
+    /// Whether media are not read: then a request is known by its id.
+    unread: bool,
+    /// Whether many failures in a row end the stage.
+    gives_up: bool,
 }
 
 impl Desk<'_> {
     /// Takes a prepared request: journals it at once where no model is needed, else queues it.
     fn take(&mut self, item: Item, queue: &mut Queue) -> Result<(), GenerateError> {
         let about = item.request.about.as_ref();
-        let key = self.recipe.key(&item.request.prompt, &item.digests(), about, item.request.own_seed());
+        let key = if self.unread {
+            item.request.planned.request
+        } else {
+            self.recipe.key(&item.request.prompt, &item.digests(), about, item.request.own_seed())
+        };
         if let Err(failure) = &item.media {
             let answer = Answer { outcome: failure.outcome, ..Answer::failed(failure.error.clone()) };
             return self.record(&item, key, answer, None);
@@ -321,14 +365,16 @@ impl Desk<'_> {
     /// Journals what the model made of a request.
     fn answered(&mut self, item: &Item, key: Digest, answer: Answer) -> Result<(), GenerateError> {
         let failed = answer.outcome == Outcome::RequestError;
-        self.failures = if failed { self.failures + 1 } else { 0 };
-        let sentence = answer.error.clone();
-        self.record(item, key, answer, None)?;
-        if self.failures >= FAILURES_IN_A_ROW {
-            let sentence = sentence.unwrap_or_else(|| "no reason was given".to_owned());
-            return Err(GenerateError::Model { failures: self.failures, sentence });
+        if !failed {
+            self.failures = 0;
+        } else if !self.failed_before.contains(&item.request.planned.request) {
+            self.failures += 1;
         }
-        Ok(())
+        if self.gives_up && self.failures >= FAILURES_IN_A_ROW && self.broken.is_none() {
+            let sentence = answer.error.clone().unwrap_or_else(|| "no reason was given".to_owned());
+            self.broken = Some(GenerateError::Model { failures: self.failures, sentence });
+        }
+        self.record(item, key, answer, None)
     }
 
     fn record(

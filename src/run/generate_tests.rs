@@ -127,8 +127,37 @@ fn place(rows: &[(&str, &str)], model: &Scripted) -> (tempfile::TempDir, Plan, J
     (dir, plan, journal)
 }
 
+/// Asks all that the plan holds.
 fn run(
     plan: &Plan,
+    journal: &mut Journal,
+    model: &Scripted,
+    stop_at_once: bool,
+) -> Result<Summary, GenerateError> {
+    let mut todo = Todo::default();
+    plan.walk(|request| {
+        todo.fresh.insert(request.planned.request);
+        true
+    })
+    .unwrap();
+    stage(plan, todo, journal, model, stop_at_once)
+}
+
+/// Asks what the journal leaves to be asked.
+fn resume(plan: &Plan, journal: &mut Journal, model: &Scripted) -> Result<Summary, GenerateError> {
+    let mut sorter = crate::run::sorted::Sorter::new(journal, 1);
+    plan.walk(|request| {
+        sorter.take(Some(request.section), request.planned.request);
+        true
+    })
+    .unwrap();
+    let todo = sorter.finish().todo;
+    stage(plan, todo, journal, model, false)
+}
+
+fn stage(
+    plan: &Plan,
+    todo: Todo,
     journal: &mut Journal,
     model: &Scripted,
     stop_at_once: bool,
@@ -140,7 +169,7 @@ fn run(
     }
     let stage = Stage {
         requests: Arc::new(plan.clone()),
-        done: DigestSet::default(),
+        todo,
         journal,
         model,
         preparer: Preparer::new(&model.limits, crate::media::Transcode::Never).unwrap(),
@@ -225,4 +254,31 @@ fn a_model_out_of_order_stops_the_run_instead_of_failing_all_of_it() {
     let error = run(&plan, &mut journal, &model, false).unwrap_err().to_string();
     assert!(error.contains("100 requests in a row") && error.contains("the device is gone"), "{error}");
     assert!(model.asked().len() < 120);
+}
+
+/// What makes requests fail may be in themselves: they must not keep the others from being asked.
+#[test]
+fn requests_that_failed_are_asked_after_those_that_nobody_was_asked() {
+    let script: fn(&str) -> Option<Answer> = |question| {
+        let bad = question.strip_prefix("bad ").is_some();
+        Some(if bad { Answer::failed("this one is too large") } else { ok(question) })
+    };
+    let model = Scripted::new(1, 4, script);
+    let rows: Vec<(String, String)> = (0..180)
+        .map(|n| (format!("q{n}"), format!("{} {n}", if n < 130 { "bad" } else { "good" })))
+        .collect();
+    let rows: Vec<(&str, &str)> = rows.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
+    let (_dir, plan, mut journal) = place(&rows, &model);
+    run(&plan, &mut journal, &model, false).unwrap_err();
+    // What was under way is not lost.
+    assert_eq!(texts(&plan, &journal).len(), model.asked().len());
+
+    let model = Scripted::new(1, 1, script);
+    let done = resume(&plan, &mut journal, &model).unwrap();
+    let asked = model.asked();
+    let good = asked.iter().filter(|question| question.starts_with("good")).count();
+    assert_eq!((good, done.early), (50, None));
+    let last = asked.iter().rposition(|question| question.starts_with("good")).unwrap();
+    assert!(last < 90, "they come first: {last}");
+    assert_eq!(asked.len(), 180, "the others are tried again, and their failures end nothing");
 }

@@ -13,7 +13,7 @@ use super::journal_index::{Entry, Index, Line};
 use crate::media::FileFacts;
 
 /// Bytes of the blocks that are read at once. A line belongs to the block that it begins in.
-const BLOCK: u64 = 8 << 20;
+const BLOCK: u64 = 1 << 20;
 /// What is read on where a block's last line goes on behind it.
 const MORE: u64 = 64 << 10;
 /// Answers that are kept of the question whether media are as they were: responses on a clip stand near each

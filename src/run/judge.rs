@@ -9,13 +9,14 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
+use super::cost::{self, Price};
 use super::differences::Differences;
 use super::folder::{FolderError, write_whole};
 use super::journal::{Journal, JournalError};
 use super::manifest::Session;
 use super::plan::{PlanError, PlanFileError, PlannedRequest, Recipe, Requests, read_plan};
 use super::sorted::{Sorted, Sorter};
-use crate::benchmark::{Benchmark, BuildError, JudgeCall, JudgeSetup, Judging};
+use crate::benchmark::{Benchmark, BuildError, JudgeCall, JudgeSetup, Judging, UsageScores};
 use crate::dataset::Dataset;
 use crate::model::ModelIdentity;
 use crate::prompt::PromptSet;
@@ -84,6 +85,9 @@ pub struct JudgeFile {
     pub generation: Generation,
     /// Its seed; each run adds its number.
     pub seed: u64,
+    /// What its tokens cost, where prices were configured when it judged last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<Price>,
     /// Its prompt texts, by the label of the section.
     pub prompts: Vec<(String, PromptSet)>,
     /// The times that calls were made.
@@ -140,6 +144,8 @@ impl JudgeFile {
         differ.generation(&earlier.generation, &self.generation);
         let context = |context: Option<u64>| context.map_or("none".to_owned(), |tokens| tokens.to_string());
         differ.compare("max_context", &context(earlier.setup.context), &context(self.setup.context));
+        let tokenizer = |setup: &JudgeSetup| setup.tokenizer.as_deref().unwrap_or("none").to_owned();
+        differ.compare("the tokenizer", &tokenizer(&earlier.setup), &tokenizer(&self.setup));
         for (label, prompts) in &self.prompts {
             if earlier.prompts.iter().any(|(other, then)| other == label && then != prompts) {
                 differ.add(format!("the prompt texts of {label} are others"));
@@ -265,6 +271,7 @@ impl JudgePlan {
                 let about = About { response: response.key, run, shortened: question.shortened };
                 let call = PlannedRequest {
                     section: at,
+                    row: 0,
                     planned: Planned {
                         request: call_id(&planned, &response, run),
                         benchmark: planned.benchmark.clone(),
@@ -300,20 +307,24 @@ impl Requests for JudgePlan {
     }
 }
 
-/// The calls of a judge about a response, as a scorer takes them.
+/// The calls of a judge about a response, as a scorer takes them, and what they took.
 pub fn calls_about(
     verdicts: &Journal,
     setup: &JudgeSetup,
     planned: &Planned,
     response: &Response,
-) -> Result<Vec<JudgeCall>, JournalError> {
-    let mut calls = Vec::new();
+) -> Result<(Vec<JudgeCall>, UsageScores), JournalError> {
+    let (mut calls, mut spent) = (Vec::new(), UsageScores::default());
     for run in 0..setup.runs {
-        let Some(reply) = verdicts.response(&call_id(planned, response, run))? else { continue };
+        let Some(reply) = verdicts.to_score(&call_id(planned, response, run))? else { continue };
         let shortened = reply.judge.as_ref().is_some_and(|JudgeRecord { about, .. }| about.shortened);
+        if reply.reused_from.is_none() {
+            spent.requests += u64::from(reply.outcome.is_answer());
+            cost::add(&mut spent.tokens, &reply.usage);
+        }
         calls.push(JudgeCall { run, outcome: reply.outcome, reply: reply.text, shortened });
     }
-    Ok(calls)
+    Ok((calls, spent))
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use super::plan::PlanHashes;
 use crate::config::{LocalConfig, RunConfig};
 use crate::dataset::FingerprintKind;
 use crate::model::ModelIdentity;
+use crate::model::replay::ReplayFacts;
 use crate::prompt::PromptSet;
 use crate::types::Digest;
 
@@ -69,6 +70,9 @@ pub struct Manifest {
     pub config: RunConfig,
     /// The model.
     pub model: ModelIdentity,
+    /// Of answers that existed already: whence, and how they were matched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replay: Option<ReplayFacts>,
     /// The benchmarks, in the order of the config.
     pub benchmarks: Vec<ManifestBenchmark>,
 }

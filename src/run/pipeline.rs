@@ -7,8 +7,8 @@ use std::sync::{Arc, Weak};
 use futures::StreamExt as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-use super::digests::DigestSet;
 use super::plan::{PlanError, PlannedRequest, Requests};
+use super::sorted::Todo;
 use crate::dataset::{Dataset, MediaNameError};
 use crate::media::{MediaError, MediaSource, Preparer, Ready, ReadyImage};
 use crate::types::{Digest, MediaRecord, Outcome};
@@ -127,6 +127,7 @@ impl Item {
             bytes: ready.file.bytes,
             modified: ready.file.modified,
             audio: Some(ready.record.clone()),
+            image: None,
             sent: ready.sent(),
         });
         let images = media.images.iter().zip(prompt.images()).map(|(ready, image)| MediaRecord {
@@ -135,6 +136,7 @@ impl Item {
             bytes: ready.file.bytes,
             modified: ready.file.modified,
             audio: None,
+            image: ready.record.clone(),
             sent: Some(ready.sent()),
         });
         clips.chain(images).collect()
@@ -144,7 +146,7 @@ impl Item {
 /// Starts the planner and the media pool. The planner ends when the plan does, or when nobody wants more.
 pub(super) fn spawn(
     requests: Arc<dyn Requests>,
-    done: Arc<DigestSet>,
+    todo: Todo,
     preparer: Arc<Preparer>,
     ahead: usize,
 ) -> (mpsc::Receiver<Item>, tokio::task::JoinHandle<Result<(), PlanError>>) {
@@ -152,21 +154,25 @@ pub(super) fn spawn(
     let (walker, measure) = (Arc::clone(&requests), Arc::clone(&preparer));
     let producer = tokio::task::spawn_blocking(move || {
         let mut rooms = Rooms::new(MEDIA_BYTES);
-        let mut begun = DigestSet::default();
-        walker.each(&mut |request| {
-            let id = request.planned.request;
-            // Two planned requests with one id are one request with two golds: it is asked once.
-            if done.contains(&id) || !begun.insert(id) {
-                return true;
+        for mut todo in [todo.fresh, todo.again] {
+            if todo.is_empty() {
+                continue;
             }
-            // The receiver is gone when the run ends early.
-            if planned_in.is_closed() {
-                return false;
-            }
-            let dataset = walker.dataset(request.section);
-            let room = dataset.map(|dataset| rooms.take(&request, dataset, &measure));
-            planned_in.blocking_send((request, room.unwrap_or_default())).is_ok()
-        })
+            walker.each(&mut |request| {
+                // Two planned requests with one id are one request with two golds: it is asked once.
+                if !todo.remove(&request.planned.request) {
+                    return true;
+                }
+                // The receiver is gone when the run ends early.
+                if planned_in.is_closed() {
+                    return false;
+                }
+                let dataset = walker.dataset(request.section).filter(|_| !measure.reads_nothing());
+                let room = dataset.map(|dataset| rooms.take(&request, dataset, &measure));
+                planned_in.blocking_send((request, room.unwrap_or_default())).is_ok()
+            })?;
+        }
+        Ok(())
     });
 
     let prepared = futures::stream::unfold(planned_out, |mut planned| async {
@@ -218,7 +224,8 @@ fn prepare(
     if let Some((outcome, error)) = requests.failed(request) {
         return Some(Err(Failure { outcome, error }));
     }
-    let Some(dataset) = requests.dataset(request.section) else { return Some(Ok(media)) };
+    let dataset = requests.dataset(request.section).filter(|_| !preparer.reads_nothing());
+    let Some(dataset) = dataset else { return Some(Ok(media)) };
     for audio in request.prompt.audio() {
         let source = match dataset.media(&audio.name) {
             Ok(source) => source,
@@ -277,7 +284,7 @@ mod tests {
             gold: Vec::new(),
             judging: Tags::new(),
         };
-        PlannedRequest { section: 0, planned, prompt, about: None }
+        PlannedRequest { section: 0, row: 0, planned, prompt, about: None }
     }
 
     #[tokio::test]

@@ -14,7 +14,8 @@ use super::folder::{FolderError, write_whole};
 use super::judge::JudgeError;
 use super::manifest::{DatasetFacts, ManifestBenchmark};
 use super::plan_file::{Hashing, write_header};
-use crate::benchmark::{Benchmark, DataCheck};
+use super::whole::MediaCheck;
+use crate::benchmark::{Benchmark, DataCheck, sources};
 use crate::config::{BenchmarkConfig, LimitBy};
 use crate::dataset::{Dataset, DatasetError, Fingerprint, RowError};
 use crate::model::ModelIdentity;
@@ -78,6 +79,8 @@ pub struct Recipe {
     pub generation: Generation,
     /// The run's seed.
     pub seed: u64,
+    /// Whether media are read: those of answers that exist already need not be there.
+    reads_media: bool,
 }
 
 #[derive(Serialize)]
@@ -109,7 +112,8 @@ impl Recipe {
         };
         let mut hasher = blake3::Hasher::new();
         update(&mut hasher, &identity);
-        Self { hasher, generation: generation.clone(), seed }
+        let reads_media = model.kind != crate::model::replay::KIND;
+        Self { hasher, generation: generation.clone(), seed, reads_media }
     }
 
     /// The id of a planned request: all that is known before its media are read.
@@ -176,6 +180,8 @@ fn without_names(prompt: &Prompt) -> Prompt {
 pub struct PlannedRequest {
     /// The index of its section.
     pub section: usize,
+    /// The place of its sample's row in the data, from 0.
+    pub row: u64,
     /// Its line in the plan.
     pub planned: Planned,
     /// What is asked.
@@ -235,6 +241,11 @@ impl Requests for Plan {
 }
 
 impl Section {
+    /// Whether its data are published ones, which can be others than they should be.
+    fn is_published(&self) -> bool {
+        sources::names().any(|name| name == self.config.name)
+    }
+
     /// Which samples are taken. A seeded draw reads the index once, for the ids.
     fn selection(&self, seed: u64) -> Result<Selection, DatasetError> {
         let Some(limit) = self.config.limit else { return Ok(Selection::All) };
@@ -268,17 +279,21 @@ impl Section {
     fn walk(
         &self,
         selection: &Selection,
-        mut visit: impl FnMut(Result<Sample, RowError>) -> bool,
+        mut visit: impl FnMut(u64, Result<Sample, RowError>) -> bool,
     ) -> Result<WalkFacts, DatasetError> {
         let mut rows = self.dataset.rows()?;
         let mut seen: HashSet<u64> = HashSet::new();
         let (mut samples, mut taken) = (0_u64, 0_u64);
+        let mut whole = true;
         // A part of the data cannot be compared with the whole.
         let mut check = match selection {
             Selection::All => self.benchmark.data_check(),
             _ => None,
         };
-        for row in rows.by_ref() {
+        for (at, row) in (0..).zip(rows.by_ref()) {
+            if let (Some(check), Ok(row)) = (&mut check, &row) {
+                check.add(&row.value, &self.dataset);
+            }
             let sample = row.and_then(|row| {
                 let place = row.place();
                 let sample = self.benchmark.sample(row.number, row.value).map_err(|e| place.error(e))?;
@@ -298,19 +313,17 @@ impl Section {
                 (Err(_), _) | (Ok(_), Selection::All) => true,
             };
             samples += u64::from(sample.is_ok());
-            if let (Some(check), Ok(sample)) = (&mut check, &sample) {
-                check.add(&sample.row);
-            }
             if wanted {
                 taken += u64::from(sample.is_ok());
-                if !visit(sample) {
-                    check = None;
+                if !visit(at, sample) {
+                    whole = false;
                     break;
                 }
             }
         }
-        let differs = check.map(DataCheck::finish).unwrap_or_default();
-        Ok(WalkFacts { fingerprint: rows.fingerprint(), samples, taken, differs })
+        whole &= matches!(selection, Selection::All);
+        let differs = check.filter(|_| whole).map(DataCheck::finish).unwrap_or_default();
+        Ok(WalkFacts { fingerprint: rows.fingerprint(), samples, taken, differs, whole })
     }
 }
 
@@ -320,9 +333,11 @@ struct WalkFacts {
     samples: u64,
     taken: u64,
     differs: Vec<String>,
+    /// Whether all samples were taken, to the end.
+    whole: bool,
 }
 
-fn id_hash(id: &str) -> u64 {
+pub(super) fn id_hash(id: &str) -> u64 {
     first_u64(blake3::hash(id.as_bytes()))
 }
 
@@ -367,12 +382,10 @@ impl Plan {
     /// How the data of each section differ from the published ones; sections that take part of their data, or have no
     /// published data, have nothing to compare.
     pub fn differences(&self) -> Result<Vec<Vec<String>>, PlanError> {
-        let sections = self.sections.iter().zip(&self.selections);
+        let sections = self.sections.iter().zip(&self.selections).enumerate();
         sections
-            .map(|(section, selection)| match selection {
-                Selection::All if section.benchmark.data_check().is_some() => {
-                    Ok(section.walk(selection, |_| true)?.differs)
-                }
+            .map(|(index, (section, selection))| match selection {
+                Selection::All if section.is_published() => Ok(self.walk_section(index, |_| true)?.differs),
                 _ => Ok(Vec::new()),
             })
             .collect()
@@ -403,15 +416,24 @@ impl Plan {
         let (Some(section), Some(selection)) = (self.sections.get(index), self.selections.get(index)) else {
             return Err(PlanError::Empty { label: index.to_string(), reason: "no such section".to_owned() });
         };
-        let facts = section.walk(selection, |sample| match sample {
+        let published = matches!(selection, Selection::All) && section.is_published();
+        let mut media = (published && self.recipe.reads_media).then(MediaCheck::default);
+        let mut facts = section.walk(selection, |row, sample| match sample {
             Err(error) => visit(Err(error)),
             Ok(sample) => section.benchmark.requests(&sample).into_iter().all(|draft| {
                 let label = &section.config.label;
                 let request = self.recipe.request(label, &sample.id, &draft.prompt, own_seed(&draft.tags));
                 let (planned, prompt) = draft.planned(request, label, &sample.id);
-                visit(Ok(PlannedRequest { section: index, planned, prompt, about: None }))
+                let request = PlannedRequest { section: index, row, planned, prompt, about: None };
+                if let Some(media) = &mut media {
+                    media.add(&section.dataset, &request);
+                }
+                visit(Ok(request))
             }),
         })?;
+        if let Some(media) = media.filter(|_| facts.whole) {
+            facts.differs.extend(media.finish(&section.dataset));
+        }
         Ok(facts)
     }
 

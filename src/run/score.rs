@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use super::alarms::Alarms;
 use super::cost::{self, Price};
 use super::digests::DigestSet;
+use super::fetched::{Fetched, Fetcher};
 use super::folder::{FolderError, write_whole};
 use super::journal::{Journal, JournalError};
 use super::judge::{self, JudgeError, JudgeFile};
 use super::manifest::{Manifest, ManifestBenchmark, ManifestError};
-use super::plan::{PlanFileError, read_plan};
+use super::plan::PlanFileError;
 use super::transcript_rates;
 use super::transcripts::{self, TranscriptsError};
 use crate::benchmark::judging::OnJudgeError;
@@ -23,6 +24,7 @@ use crate::config::{BenchmarkConfig, ModelConfig, RunConfig};
 use crate::dataset::FingerprintKind;
 use crate::model::ModelIdentity;
 use crate::prompt::PromptSet;
+use crate::report::figure::Figure;
 use crate::report::published::PublishedError;
 use crate::report::scores_file::{Scores, ScoresError};
 use crate::report::table::Table;
@@ -128,6 +130,7 @@ fn judge_of(folder: &Path, manifest: &Manifest, name: Option<&str>) -> Result<Op
         model: ModelIdentity::default(),
         generation: Generation::default(),
         seed: 0,
+        price: None,
         prompts: Vec::new(),
         sessions: Vec::new(),
     };
@@ -149,6 +152,8 @@ fn judge_of(folder: &Path, manifest: &Manifest, name: Option<&str>) -> Result<Op
             // How replies are read may have been changed in the config since.
             if let Some(config) = configured.filter(|config| config.name == chosen) {
                 (file.setup.rating, file.setup.on_error) = (config.rating, config.on_error);
+                // And so may prices.
+                file.price = config.model.as_ref().and_then(price_of_model).or(file.price);
             }
             let verdicts = Journal::read(&judge::verdicts_path(folder, &chosen))?;
             Ok(Some(Judge { file, verdicts }))
@@ -162,8 +167,9 @@ fn judge_of(folder: &Path, manifest: &Manifest, name: Option<&str>) -> Result<Op
 /// config's judge do, or of the only one that there is.
 pub fn score(folder: &Path, judge: Option<&str>) -> Result<Scores, ScoreError> {
     let manifest = manifest_of(folder)?;
-    let judge = judge_of(folder, &manifest, judge)?;
-    let journal = Journal::read(&folder.join("responses.jsonl"))?;
+    let mut judge = judge_of(folder, &manifest, judge)?;
+    let responses = Journal::read(&folder.join("responses.jsonl"))?;
+    let verdicts = judge.as_mut().and_then(|judge| judge.verdicts.take());
     let sections = sections(folder, &manifest, judge.as_ref().map(|judge| &judge.file))?;
     let setups: Vec<Option<JudgeSetup>> = sections
         .iter()
@@ -174,31 +180,32 @@ pub fn score(folder: &Path, judge: Option<&str>) -> Result<Scores, ScoreError> {
     let by_label: HashMap<&str, usize> =
         sections.iter().enumerate().map(|(i, (config, ..))| (config.label.as_str(), i)).collect();
     let mut watches: Vec<Watch> = sections.iter().map(|_| Watch::default()).collect();
+    // What the judge's calls took, by section.
+    let mut judging: Vec<UsageScores> = vec![UsageScores::default(); sections.len()];
     let mut seen = DigestSet::default();
-    for planned in read_plan(folder)? {
-        let planned = planned?;
-        let response = match &journal {
-            Some(journal) => journal.response(&planned.request)?,
-            None => None,
-        };
-        let Some(&index) = by_label.get(planned.benchmark.as_str()) else { continue };
-        let verdicts = judge.as_ref().and_then(|judge| judge.verdicts.as_ref());
-        let calls = match (verdicts, setups.get(index), &response) {
-            (Some(verdicts), Some(Some(setup)), Some(response)) => {
-                judge::calls_about(verdicts, setup, &planned, response)?
+    let fetcher = Fetcher { folder, by_label: &by_label, setups: &setups, responses, verdicts };
+    std::thread::scope(|scope| -> Result<(), ScoreError> {
+        let (out, fetched) = std::sync::mpsc::sync_channel(8);
+        scope.spawn(move || fetcher.send(&out));
+        for batch in fetched {
+            for Fetched { section, planned, response, calls, spent } in batch? {
+                if let Some(sum) = judging.get_mut(section) {
+                    sum.requests += spent.requests;
+                    cost::add(&mut sum.tokens, &spent.tokens);
+                }
+                if let Some(scorer) = scorers.get_mut(section) {
+                    scorer.add(&planned, response.as_ref(), &calls);
+                }
+                // Two planned requests may be one, with two references.
+                if let (Some(watch), Some(response)) = (watches.get_mut(section), &response)
+                    && seen.insert(planned.request)
+                {
+                    watch.add(response);
+                }
             }
-            _ => Vec::new(),
-        };
-        if let Some(scorer) = scorers.get_mut(index) {
-            scorer.add(&planned, response.as_ref(), &calls);
         }
-        // Two planned requests may be one, with two references.
-        if let (Some(watch), Some(response)) = (watches.get_mut(index), &response)
-            && seen.insert(planned.request)
-        {
-            watch.add(response);
-        }
-    }
+        Ok(())
+    })?;
     let price = price_of(&manifest.config);
     let heard = transcripts::read(folder)?.unwrap_or_default();
     let benchmarks = sections
@@ -206,7 +213,8 @@ pub fn score(folder: &Path, judge: Option<&str>) -> Result<Scores, ScoreError> {
         .zip(scorers)
         .zip(watches)
         .zip(&setups)
-        .map(|((((config, facts, benchmark), scorer), watch), setup)| {
+        .zip(judging)
+        .map(|(((((config, facts, benchmark), scorer), watch), setup), judging)| {
             let taken = facts.samples;
             let run = RunFacts {
                 model: &manifest.model,
@@ -226,18 +234,22 @@ pub fn score(folder: &Path, judge: Option<&str>) -> Result<Scores, ScoreError> {
             let mut scores = scorer.finish();
             if let (Some(judged), Some(setup), Some(judge)) = (&mut scores.judge, setup, &judge) {
                 judged.judge.clone_from(&setup.name);
+                judged.tokenizer.clone_from(&setup.tokenizer);
                 judged.model.clone_from(&judge.file.model.name);
-                judged.runs = setup.runs;
+                (judged.mode, judged.runs) = (setup.mode, setup.runs);
                 judged.required = setup.on_error == OnJudgeError::Fail;
                 let asked = benchmark.judging(setup).ok().flatten();
                 judged.prompts = asked.map(|judging| judging.prompts()).unwrap_or_default();
+                let cost = judge.file.price.map(|price| price.of(&judging.tokens));
+                judged.usage = Some(UsageScores { cost, ..judging });
             }
             scores.label.clone_from(&config.label);
             scores.benchmark.clone_from(&config.name);
             scores.profile = config.profile;
-            scores.prompts = benchmark.prompts();
+            // What other tools asked with is not known.
+            scores.prompts = if run.replayed() { Vec::new() } else { benchmark.prompts() };
             scores.unreadable_rows = facts.dataset.unreadable_rows;
-            scores.deviations = benchmark.deviations(&run);
+            scores.deviations = replayed(&run).into_iter().chain(benchmark.deviations(&run)).collect();
             if manifest.config.model.cascade.is_some() {
                 let of_section = heard.get(&config.label).map(Vec::as_slice).unwrap_or_default();
                 scores.metrics.extend(transcript_rates::metrics(of_section));
@@ -251,6 +263,15 @@ pub fn score(folder: &Path, judge: Option<&str>) -> Result<Scores, ScoreError> {
     let scores = Scores::new(manifest.run.clone(), manifest.model.clone(), benchmarks);
     write_whole(&folder.join("scores.json"), |out| out.write_all(scores.to_json()?.as_bytes()))?;
     Ok(scores)
+}
+
+/// What is to be said of answers that were not asked for.
+fn replayed(run: &RunFacts<'_>) -> Option<String> {
+    run.replayed().then(|| {
+        "the answers come from files: which words and media were sent, to which model, and how answers were generated, is \
+         not known here"
+            .to_owned()
+    })
 }
 
 /// What is kept of the responses of a section beside its scores.
@@ -289,7 +310,8 @@ pub fn price_of_model(model: &ModelConfig) -> Option<Price> {
 type SectionOf<'a> = (&'a BenchmarkConfig, &'a ManifestBenchmark, Box<dyn Benchmark>);
 
 /// The sections of a run, with the judge's prompt texts where there is one.
-fn sections<'a>(
+/// The sections of a manifest, set up. With a judge's file with the texts that the judge was asked with.
+pub(super) fn sections<'a>(
     folder: &Path,
     manifest: &'a Manifest,
     judge: Option<&JudgeFile>,
@@ -322,6 +344,7 @@ pub fn read_scores(folder: &Path) -> Result<Scores, ScoreError> {
 pub fn report(folder: &Path, scores: &Scores) -> Result<Vec<Table>, ScoreError> {
     let manifest = manifest_of(folder)?;
     let mut tables = Vec::new();
+    let mut figures = Vec::new();
     let mut facts_of: HashMap<String, &ManifestBenchmark> = HashMap::new();
     for (config, facts, benchmark) in sections(folder, &manifest, None)? {
         let Some(of_section) = scores.benchmarks.iter().find(|s| s.label == config.label) else { continue };
@@ -335,6 +358,7 @@ pub fn report(folder: &Path, scores: &Scores) -> Result<Vec<Table>, ScoreError> 
             facts_of.insert(table.name.clone(), facts);
             tables.push(table);
         }
+        figures.extend(benchmark.figures(of_section));
     }
     for table in &mut tables {
         let section = facts_of.get(&table.name).copied();
@@ -346,22 +370,27 @@ pub fn report(folder: &Path, scores: &Scores) -> Result<Vec<Table>, ScoreError> 
         action: "the folder cannot be made",
         source,
     })?;
-    remove_others(&to, &tables);
+    remove_others(&to, &tables, &figures);
     for table in &tables {
         write_whole(&to.join(format!("{}.md", table.name)), |out| {
             out.write_all(table.markdown().as_bytes())
         })?;
         write_whole(&to.join(format!("{}.csv", table.name)), |out| table.write_csv(out).map_err(Into::into))?;
     }
+    for figure in &figures {
+        write_whole(&to.join(format!("{}.svg", figure.name)), |out| out.write_all(figure.svg.as_bytes()))?;
+    }
     Ok(tables)
 }
 
-/// Removes tables of an earlier config: they would stand beside the new ones as if they were of this run.
-fn remove_others(folder: &Path, tables: &[Table]) {
+/// Removes tables and diagrams of an earlier config: they would stand beside the new ones as if they were of this run.
+fn remove_others(folder: &Path, tables: &[Table], figures: &[Figure]) {
     for path in std::fs::read_dir(folder).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path())) {
-        let ours = path.extension().is_some_and(|extension| extension == "md" || extension == "csv");
+        let is = |name: &str| path.extension().is_some_and(|extension| extension == name);
         let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-        if ours && tables.iter().all(|table| table.name != stem) {
+        let table = (is("md") || is("csv")) && tables.iter().all(|table| table.name != stem);
+        let figure = is("svg") && figures.iter().all(|figure| figure.name != stem);
+        if table || figure {
             // One that cannot be removed is an old table too many, nothing worse.
             let _ = std::fs::remove_file(path);
         }
@@ -384,6 +413,24 @@ fn whose(manifest: &Manifest, facts: Option<&ManifestBenchmark>) -> Vec<String> 
     let batches = distinct(sessions.iter().map(|session| session.batch_size.to_string()).collect());
     let versions = distinct(sessions.iter().map(|session| session.harness.clone()).collect());
     let digest: String = model.revision.chars().take(12).collect();
+    let of_data = |facts: &ManifestBenchmark| {
+        let name = facts.dataset.index.file_name().map(|name| name.to_string_lossy().into_owned());
+        let (files, hashed) = (facts.dataset.files, facts.dataset.hashed);
+        let more = if files > 1 { format!(" and {} more", files - 1) } else { String::new() };
+        let of = match hashed {
+            FingerprintKind::Content => String::new(),
+            other => format!(" of {}", other.as_str()),
+        };
+        format!("data: {}{more} (blake3{of} {})", name.unwrap_or_default(), facts.dataset.blake3.short())
+    };
+    if let Some(replay) = &manifest.replay {
+        let mut notes =
+            vec![format!("model: {} ({digest}), run {}, harness {versions}", model.name, manifest.run)];
+        notes.extend(config.run.note.iter().map(|note| format!("note: {note}")));
+        notes.extend(replay.notes());
+        notes.extend(facts.map(of_data));
+        return notes;
+    }
     let mut notes = vec![format!(
         "model: {} ({} {digest}, {} on {devices}, batches of {batches}), run {}, harness {versions}",
         model.name, model.model, model.dtype, manifest.run
@@ -407,16 +454,8 @@ fn whose(manifest: &Manifest, facts: Option<&ManifestBenchmark>) -> Vec<String> 
     settings.push(format!("seed {}", config.run.seed));
     let audio = &config.model.audio;
     settings.push(format!("clips of at most {} s, window {}", audio.max_seconds, audio.window.as_str()));
+    settings.extend(config.model.image.words().map(|words| format!("images changed: {words}")));
     notes.push(format!("settings: {}", settings.join(", ")));
-    notes.extend(facts.map(|facts| {
-        let name = facts.dataset.index.file_name().map(|name| name.to_string_lossy().into_owned());
-        let (files, hashed) = (facts.dataset.files, facts.dataset.hashed);
-        let more = if files > 1 { format!(" and {} more", files - 1) } else { String::new() };
-        let of = match hashed {
-            FingerprintKind::Content => String::new(),
-            other => format!(" of {}", other.as_str()),
-        };
-        format!("data: {}{more} (blake3{of} {})", name.unwrap_or_default(), facts.dataset.blake3.short())
-    }));
+    notes.extend(facts.map(of_data));
     notes
 }

@@ -180,6 +180,7 @@ impl TranscriptPlan {
                 };
                 visit(PlannedRequest {
                     section: request.section,
+                    row: request.row,
                     planned,
                     prompt: wanted.prompt,
                     about: None,

@@ -4,15 +4,17 @@
 //! It knows no protocol: which columns group rows is a list of names, and a medium is what a dataset names as one. It
 //! must not know codecs, models or runs.
 
+mod look;
+
 use std::collections::{BTreeMap, HashSet};
 
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::benchmark::DataCheck;
 use crate::benchmark::sources::Expect;
+use crate::benchmark::{DataCheck, LookAtMedia as _};
 use crate::dataset::{Dataset, DatasetError};
-use crate::media::{self, Facts};
+use crate::media::{self, Facts, MediaSource};
 
 /// Columns that group rows.
 const GROUPS: [&str; 9] =
@@ -23,12 +25,6 @@ const VALUES: usize = 200;
 const NAMED: usize = 10;
 /// The longest clip that the encoders of most models take, in seconds.
 const LONG: f64 = 30.0;
-/// Suffixes of media that rows of text name.
-const SUFFIXES: [&str; 16] = [
-    "wav", "flac", "mp3", "ogg", "opus", "m4a", "aac", "webm", "png", "jpg", "jpeg", "webp", "gif", "bmp",
-    "tif", "tiff",
-];
-
 /// What is in data.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Survey {
@@ -86,6 +82,8 @@ pub struct Surveyor {
     survey: Survey,
     check: Option<DataCheck>,
     seen: HashSet<u64>,
+    /// What preparing the data could not do.
+    unprepared: Vec<String>,
     lengths: Vec<f32>,
 }
 
@@ -93,11 +91,18 @@ impl Surveyor {
     /// One that compares with what is expected of the rows.
     pub fn new(expect: Option<Expect>) -> Self {
         let check = expect.and_then(DataCheck::new);
-        Self { survey: Survey::default(), check, seen: HashSet::new(), lengths: Vec::new() }
+        Self {
+            survey: Survey::default(),
+            check,
+            seen: HashSet::new(),
+            unprepared: Vec::new(),
+            lengths: Vec::new(),
+        }
     }
 
     /// Looks at all rows of a dataset, and at the headers of their media.
     pub fn add(&mut self, data: &Dataset, mut tell: impl FnMut(u64)) -> Result<(), DatasetError> {
+        self.unprepared.extend(data.unprepared());
         for row in data.rows()? {
             match row {
                 Ok(row) => self.row(data, &row.value),
@@ -120,7 +125,7 @@ impl Surveyor {
     fn row(&mut self, data: &Dataset, row: &Value) {
         self.survey.rows += 1;
         if let Some(check) = &mut self.check {
-            check.add(row);
+            check.add(row, data);
         }
         let Value::Object(fields) = row else { return };
         for name in GROUPS {
@@ -148,10 +153,11 @@ impl Surveyor {
                 let samples = ["wav", "array"].iter().find_map(|name| fields.get(*name)?.as_str());
                 let rate = fields.get("sampling_rate").and_then(Value::as_f64);
                 if let (Some(name), Some(rate)) = (samples, rate)
-                    && data.media(name).is_ok_and(|source| source.is_embedded())
+                    && data.holds(name)
+                    && let Ok(source) = data.media(name)
                 {
                     // To know how long it is, all of it would have to be decoded.
-                    if self.is_new(name) {
+                    if self.is_new(&source, name) {
                         self.survey.audio.files += 1;
                         self.survey.audio.unmeasured += 1;
                         let format = format!("list of numbers {rate} Hz mono");
@@ -165,26 +171,30 @@ impl Surveyor {
         }
     }
 
-    fn is_new(&mut self, name: &str) -> bool {
-        let hash = blake3::hash(name.as_bytes());
+    /// Whether a medium was not met before: several datasets may use one name for different files.
+    fn is_new(&mut self, source: &MediaSource, name: &str) -> bool {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(source.file().as_os_str().as_encoded_bytes());
+        if source.is_embedded() {
+            hasher.update(b"\0").update(name.as_bytes());
+        }
+        let hash = hasher.finalize();
         let [a, b, c, d, e, f, g, h, ..] = *hash.as_bytes();
         self.seen.insert(u64::from_le_bytes([a, b, c, d, e, f, g, h]))
     }
 
     fn medium(&mut self, data: &Dataset, name: &str) {
-        let suffix = name.rsplit_once('.').map(|(_, suffix)| suffix.to_ascii_lowercase());
-        let named = suffix.is_some_and(|suffix| SUFFIXES.contains(&&*suffix))
-            && !name.contains("://")
-            && !name.contains('\n');
+        if !data.is_media(name) {
+            return;
+        }
         let source = match data.media(name) {
-            Ok(source) if source.is_embedded() || named => source,
-            Err(error) if named => {
+            Ok(source) => source,
+            Err(error) => {
                 self.survey.broken += 1;
                 return self.problem(error.to_string());
             }
-            _ => return,
         };
-        if !self.is_new(name) {
+        if !self.is_new(&source, name) {
             return;
         }
         if !source.file().exists() {
@@ -251,7 +261,11 @@ impl Surveyor {
             let (values, rows) = (counts.len(), counts.values().sum());
             *counts = BTreeMap::from([(format!("({values} values)"), rows)]);
         }
-        self.survey.differs = self.check.map(DataCheck::finish);
+        let differs = self.check.map(DataCheck::finish);
+        self.survey.differs = match (differs, self.unprepared.is_empty()) {
+            (differs, true) => differs,
+            (differs, false) => Some([differs.unwrap_or_default(), self.unprepared].concat()),
+        };
         self.survey
     }
 }
@@ -271,6 +285,21 @@ mod tests {
         out.extend(size.to_le_bytes());
         out.resize(44 + size as usize, 0);
         out
+    }
+
+    #[test]
+    fn clips_of_the_same_name_in_two_datasets_are_two_clips() {
+        let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let mut surveyor = Surveyor::new(None);
+        for (folder, seconds) in folders.iter().zip([1.0, 2.0]) {
+            std::fs::write(folder.path().join("0.wav"), wav(seconds, 8000)).unwrap();
+            std::fs::write(folder.path().join("test.jsonl"), "{\"audio\": \"0.wav\"}\n").unwrap();
+            let data = Dataset::open(folder.path(), None).unwrap();
+            surveyor.add(&data, |_| {}).unwrap();
+            surveyor.add(&data, |_| {}).unwrap();
+        }
+        let audio = surveyor.finish().audio;
+        assert_eq!((audio.files, audio.seconds), (2, 3.0));
     }
 
     #[test]

@@ -37,7 +37,7 @@ fn survives(kind: &str, percent: u32) {
     let what = format!("{kind} at {percent} %");
     let options = format!("--fault {kind}={percent}% --retry-after 50ms --slow-body 100ms --seed {percent}");
     let server = Loopback::start(Options::of(&options)).unwrap();
-    let flow = "concurrency = 64\nmin_concurrency = 32\ntimeout_seconds = 1\nmax_attempts = 60";
+    let flow = "concurrency = 64\nmin_concurrency = 32\ntimeout_seconds = 1";
     let scene = Scene::new(REQUESTS, &server.url(), flow);
     let done = scene.run(&[]);
     assert_eq!(done.code, Some(0), "{what}: {}", done.stderr);

@@ -161,3 +161,104 @@ fn windows_are_cut_where_the_config_allows_it() {
         assert_eq!(&response["media"][0]["sent"]["bytes"], sent, "{response}");
     }
 }
+
+/// The address of one server in the config becomes those of several.
+fn several(scene: &Scene, servers: &[&Loopback]) {
+    let urls: Vec<String> = servers.iter().map(|server| format!("{}/v1", server.url())).collect();
+    let text = std::fs::read_to_string(scene.place.path("c.toml")).unwrap();
+    let line = text.lines().find(|line| line.starts_with("base_url")).unwrap().to_owned();
+    scene.place.edit(&line, &format!("base_urls = {urls:?}"));
+}
+
+#[test]
+fn a_sick_server_among_several_costs_no_answer() {
+    for sick in ["--fault 500=100%", "--fault html-200=100%", "--models another"] {
+        let healthy = Loopback::start(Options::of("--latency 20ms")).unwrap();
+        let other = Loopback::start(Options::of(sick)).unwrap();
+        let scene = Scene::new(200, &healthy.url(), "concurrency = 16\nmax_attempts = 5");
+        several(&scene, &[&healthy, &other]);
+        let done = scene.run(&[]);
+        assert_eq!(done.code, Some(0), "{sick}: {}", done.stderr);
+        scene.is_whole(200, sick);
+        assert_eq!(healthy.counters().answered, 200, "{sick}");
+    }
+}
+
+#[test]
+fn a_signal_while_the_server_is_down_ends_the_run_at_once() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let scene = Scene::new(20, &format!("http://127.0.0.1:{port}"), "concurrency = 4");
+    let mut child = scene.place.start(&[]);
+    std::thread::sleep(Duration::from_millis(1500));
+    let begun = Instant::now();
+    let pid = child.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-s", "TERM", &pid]).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(143));
+    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+    assert!(scene.place.responses().is_empty(), "nobody was asked, so nobody failed");
+}
+
+#[test]
+fn a_token_within_a_header_is_shown_nowhere() {
+    // A gateway that quotes what it was sent, behind words enough to cut the token in half.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        use std::io::{BufRead as _, Read as _, Write as _};
+        for stream in listener.incoming() {
+            let mut reader = std::io::BufReader::new(stream.unwrap());
+            let (mut token, mut length) = (String::new(), 0);
+            loop {
+                let mut line = String::new();
+                if reader.read_line(&mut line).unwrap_or(0) <= 2 {
+                    break;
+                }
+                let (name, value) = line.split_once(':').unwrap_or_default();
+                match name.to_ascii_lowercase().as_str() {
+                    "authorization" => token = value.trim().trim_start_matches("Bearer ").to_owned(),
+                    "content-length" => length = value.trim().parse().unwrap(),
+                    _ => {}
+                }
+            }
+            let _ = reader.read_exact(&mut vec![0; length]);
+            let message = format!("{token} {}{token}", "x".repeat(290 - token.len()));
+            let body = serde_json::json!({"error": {"message": message}}).to_string();
+            let head = "HTTP/1.1 401 Unauthorized\r\ncontent-type: application/json\r\nconnection: close";
+            let _ = write!(reader.get_mut(), "{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+        }
+    });
+    let scene = Scene::new(1, &url, "");
+    scene.place.edit(
+        "[model.flow]",
+        "[model.endpoint]\nheaders = { authorization = \"Bearer $HARNESS_TEST_GATEWAY\" }\n\n[model.flow]",
+    );
+    let token = "gateway-secret-12345";
+    let done = crate::common::finish(scene.place.command("run", &[]).env("HARNESS_TEST_GATEWAY", token));
+    let journal = std::fs::read_to_string(scene.place.result("responses.jsonl")).unwrap();
+    assert!(journal.contains("***"), "{journal}");
+    assert!(
+        !journal.contains(&token[..9]) && !done.stderr.contains(&token[..9]),
+        "{}\n{journal}",
+        done.stderr
+    );
+}
+
+#[test]
+fn clips_whose_length_nobody_knows_are_refused_where_it_matters() {
+    let server = Loopback::start(Options::default()).unwrap();
+    let scene = Scene::new(1, &server.url(), "");
+    std::fs::write(scene.place.path("clips/0.wav"), b"ID3\x04\0\0\0\0\0\0some frames").unwrap();
+    scene.run(&[]).exits_with(0);
+    scene.place.edit("# audio", "max_seconds = 30");
+    scene.run(&["--fresh"]).exits_with(1).says("how long it is cannot be read from mp3").says("max_seconds");
+}
+
+#[test]
+fn a_run_goes_on_when_nobody_reads_what_it_says() {
+    let server = Loopback::start(Options::of("--latency 30ms")).unwrap();
+    let scene = Scene::new(60, &server.url(), "concurrency = 4");
+    let mut child = scene.place.start(&[]);
+    drop(child.stderr.take());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    scene.is_whole(60, "without a reader");
+}

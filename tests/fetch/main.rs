@@ -3,6 +3,7 @@
 #![cfg(feature = "hub")]
 #![expect(clippy::unwrap_used, reason = "a panic of a helper is the report of its test")]
 
+mod archive;
 #[path = "../common/mod.rs"]
 mod common;
 mod faults;

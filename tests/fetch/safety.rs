@@ -92,3 +92,26 @@ fn wrong_settings_and_names_get_a_sentence() {
     std::fs::write(scene.path("sources.toml"), "a = 1").unwrap();
     scene.fetch(&[]).exits_with(2).says("this describes no published data");
 }
+
+#[test]
+fn a_file_that_lies_there_cut_does_not_pass_for_whole() {
+    let scene = Scene::new();
+    // Neither its size nor its hash is published.
+    scene.one_plain(b"published", false);
+    std::fs::create_dir(scene.path("data")).unwrap();
+    std::fs::write(scene.path("data/f.bin"), "publi").unwrap();
+    let cut = "f.bin: a file is there that is not the published one (it has 5 bytes, the published one 9)";
+    scene.fetch(&[]).exits_with(2).says(cut);
+    assert_eq!(scene.data("f.bin").unwrap(), b"publi", "it may be the user's");
+    crate::common::finish(scene.fetch_command(&[]).env("HF_HUB_OFFLINE", "1"))
+        .exits_with(2)
+        .says("fetch.json says nothing of it");
+    std::fs::write(scene.path("data/f.bin"), "published").unwrap();
+    scene.fetch(&[]).exits_with(0);
+    // Once it is recorded nothing is asked again, and a file that was cut since is not taken.
+    scene.server.take_log();
+    scene.fetch(&[]).exits_with(0).prints("complete");
+    assert_eq!(scene.server.take_log().len(), 0);
+    std::fs::write(scene.path("data/f.bin"), "publi").unwrap();
+    scene.fetch(&[]).exits_with(2).says(cut);
+}

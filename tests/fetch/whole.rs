@@ -132,6 +132,12 @@ fn parts_and_languages_can_be_chosen() {
     run(&["--languages", "fre"])
         .exits_with(2)
         .says("unknown language `fre`: did you mean `fra`? there are eng, fra");
+    run(&["--only", "plain", "--languages", "fra"])
+        .exits_with(2)
+        .says("--languages: nothing that is to be fetched of demo-set is published by language (plain)");
+    run(&["--only", "by-language,plain", "--languages", "fra", "--dry-run"])
+        .exits_with(0)
+        .prints("note: it is not published by language: all of it is fetched");
     run(&["--only", "audios"]).exits_with(2).says("unknown part `audios`: did you mean `audio`?");
     run(&["--revision", "main"]).exits_with(2).says("name one with --only");
     run(&["--only", "questions", "--revision", "v9"]).exits_with(1).says("there is no such revision");

@@ -20,6 +20,11 @@ impl Ccfqa {
     /// All sentences, the gravest first.
     pub(super) fn departures(&self, facts: &RunFacts<'_>) -> Vec<String> {
         let mut found = Vec::new();
+        if facts.replayed() {
+            found.extend(self.data_departures(facts));
+            found.extend(self.scoring_departures(facts));
+            return found;
+        }
         found.extend(self.prompt_departures());
         found.extend(self.data_departures(facts));
         found.extend(generation_departures(facts.generation));
@@ -36,6 +41,12 @@ impl Ccfqa {
                 self.window.as_str()
             ));
         }
+        found.extend(self.scoring_departures(facts));
+        found
+    }
+
+    fn scoring_departures(&self, facts: &RunFacts<'_>) -> Vec<String> {
+        let mut found = Vec::new();
         if !self.strip_output {
             found.push(
                 "answers are scored without the official post-processing (`strip_output` is off)".to_owned(),

@@ -1,6 +1,6 @@
 //! CCFQA's judge: does the answer, measured by the reference, answer the question? Yes or no.
 
-use super::{Ccfqa, JUDGE, JUDGE_RAW, LANGUAGES, score};
+use super::{Ccfqa, JUDGE, JUDGE_RAW, LANGUAGES, asr, score};
 use crate::benchmark::build::{BuildError, PromptText, check_prompts};
 use crate::benchmark::judging::{Finding, JudgeMode, JudgeQuestion, JudgeSetup, Judging, fitted};
 use crate::metric::text::ccfqa_answer;
@@ -43,7 +43,8 @@ fn name(code: &str) -> &'static str {
 
 impl Judging for CcfqaJudge<'_> {
     fn question(&self, planned: &Planned, response: &Response) -> Option<JudgeQuestion> {
-        if !response.outcome.is_answer() {
+        // A transcript is measured, not judged.
+        if !response.outcome.is_answer() || asr::is_asr(planned) {
             return None;
         }
         let tag = |key: &str| planned.tags.get(key).map(String::as_str).unwrap_or_default();
@@ -59,7 +60,7 @@ impl Judging for CcfqaJudge<'_> {
                 &[("src", src), ("tgt", tgt), ("src_q", question), ("tgt_a", gold), ("lang_a", answer)],
             )
         };
-        let (answer, shortened) = fitted(&answer, &with(""), &self.setup);
+        let (answer, shortened) = fitted(&answer, with, &self.setup);
         let prompt = match self.setup.mode {
             JudgeMode::Chat => Prompt::Chat(vec![Message::text(Role::User, with(answer))]),
             JudgeMode::Raw => Prompt::Raw { text: with(answer), audio: Vec::new() },

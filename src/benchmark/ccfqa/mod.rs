@@ -2,9 +2,10 @@
 //! (arXiv 2508.07295).
 //!
 //! `qa` and `sqa` are the same-language pairs of `xqa` and `xsqa`: each pair is asked once a modality, and its
-//! answer serves both. Both scoring profiles are always computed. The figures that need an LLM judge (accuracy,
-//! consistency) are not: they wait for a judging stage.
+//! answer serves both. Both scoring profiles are always computed; accuracy and consistency are a judge's. `asr` has the
+//! spoken questions written down, and stands by itself (see `asr`).
 
+mod asr;
 mod deviations;
 mod judging;
 mod row;
@@ -17,7 +18,7 @@ use crate::config::BenchmarkConfig;
 use crate::prompt::{PromptInfo, PromptSet, fill, places};
 use crate::report::published::Published;
 use crate::report::table::Table;
-use crate::types::{AudioRef, Message, Part, Profile, Prompt, Role, Sample, Tags, Window};
+use crate::types::{AudioRef, Message, Part, Planned, Profile, Prompt, Role, Sample, Tags, Window};
 
 /// The name that configs use.
 pub const NAME: &str = "ccfqa";
@@ -98,13 +99,16 @@ impl Condition {
         Self::ALL.into_iter().find(|condition| condition.name() == name)
     }
 
-    /// The conditions of these names in the order of tables, each once; the default ones of no names.
-    fn parse_all(names: &[String]) -> Result<Vec<Self>, BuildError> {
+    /// The conditions of these names in the order of tables, each once, and whether `asr` is among them; the default
+    /// ones of no names.
+    fn parse_all(names: &[String]) -> Result<(Vec<Self>, bool), BuildError> {
         if names.is_empty() {
-            return Ok(Self::DEFAULT.to_vec());
+            return Ok((Self::DEFAULT.to_vec(), false));
         }
-        check_names("condition", names, &Self::ALL.map(Self::name))?;
-        Ok(Self::ALL.into_iter().filter(|c| names.iter().any(|name| name == c.name())).collect())
+        let known: Vec<&str> = Self::ALL.map(Self::name).into_iter().chain([asr::ASR]).collect();
+        check_names("condition", names, &known)?;
+        let asked = |wanted: &str| names.iter().any(|name| name == wanted);
+        Ok((Self::ALL.into_iter().filter(|c| asked(c.name())).collect(), asked(asr::ASR)))
     }
 }
 
@@ -119,11 +123,11 @@ const JUDGED: &[&str] = &["src", "tgt", "src_q", "tgt_a", "lang_a"];
 /// For a judging stage: a message, and a finished string with the control tokens of the paper's judge.
 const JUDGE: PromptText = PromptText::message("judge", JUDGED, &["tgt_a", "lang_a"]);
 const JUDGE_RAW: PromptText = PromptText::finished("judge_raw", JUDGED, &["tgt_a", "lang_a"]);
-pub(super) const TEXTS: [PromptText; 7] =
-    [SPEECH_SYSTEM, SPEECH_USER, TEXT_SYSTEM, TEXT_USER, SPEECH_FULL, JUDGE, JUDGE_RAW];
+pub(super) const TEXTS: [PromptText; 8] =
+    [SPEECH_SYSTEM, SPEECH_USER, TEXT_SYSTEM, TEXT_USER, SPEECH_FULL, asr::TEXT, JUDGE, JUDGE_RAW];
 
 /// The texts that conditions need, whether or not the set has the raw string.
-fn needed(conditions: &[Condition], raw_speech: bool) -> Vec<PromptText> {
+fn needed(conditions: &[Condition], asr: bool, raw_speech: bool) -> Vec<PromptText> {
     let asks = |modality| conditions.iter().any(|condition| condition.modality() == modality);
     let mut texts = Vec::new();
     if asks(Modality::Speech) {
@@ -132,6 +136,7 @@ fn needed(conditions: &[Condition], raw_speech: bool) -> Vec<PromptText> {
     if asks(Modality::Text) {
         texts.extend([TEXT_SYSTEM, TEXT_USER]);
     }
+    texts.extend(asr.then_some(asr::TEXT));
     texts
 }
 
@@ -139,7 +144,7 @@ fn needed(conditions: &[Condition], raw_speech: bool) -> Vec<PromptText> {
 /// crosses languages must hold `{tgt}`.
 fn check_target(conditions: &[Condition], prompts: &PromptSet) -> Result<(), BuildError> {
     for condition in conditions.iter().filter(|condition| condition.crosses()) {
-        let texts = needed(&[*condition], prompts.get(SPEECH_FULL.name).is_some());
+        let texts = needed(&[*condition], false, prompts.get(SPEECH_FULL.name).is_some());
         let told = |text: &PromptText| places(prompts.get(text.name).unwrap_or_default()).contains(&"tgt");
         if let (false, Some(last)) = (texts.iter().any(told), texts.last()) {
             return Err(BuildError::MissingPlace { text: last.name, place: "tgt" });
@@ -150,7 +155,8 @@ fn check_target(conditions: &[Condition], prompts: &PromptSet) -> Result<(), Bui
 
 /// The texts that the conditions of these names need.
 pub(super) fn prompt_texts(conditions: &[String]) -> Result<Vec<PromptText>, BuildError> {
-    Ok(needed(&Condition::parse_all(conditions)?, false))
+    let (conditions, asr) = Condition::parse_all(conditions)?;
+    Ok(needed(&conditions, asr, false))
 }
 
 /// What `harness list` says.
@@ -159,9 +165,20 @@ pub(super) fn entry() -> Entry {
         name: NAME,
         about: "short factual questions in eight languages, as text or speech, answered in any of the eight",
         paper: "CCFQA, arXiv 2508.07295",
-        conditions: Condition::ALL.into_iter().map(|c| (c.name(), c.about())).collect(),
+        conditions: Condition::ALL
+            .into_iter()
+            .map(|c| (c.name(), c.about()))
+            .chain([(asr::ASR, asr::ABOUT)])
+            .collect(),
         default_conditions: Condition::DEFAULT.map(Condition::name).to_vec(),
-        metrics: vec![score::F1_CHAR_SET, score::F1_TOKEN_SET, score::EXACT, score::LLM_ACCURACY],
+        metrics: vec![
+            score::F1_CHAR_SET,
+            score::F1_TOKEN_SET,
+            score::EXACT,
+            score::LLM_ACCURACY,
+            asr::WER,
+            asr::CER,
+        ],
         wording: include_str!("../../../prompts/ccfqa/harness.toml"),
         published: include_str!("../../../results/published/ccfqa.toml"),
         data: "questions: jsonl/test.jsonl of https://github.com/yxduir/ccfqa; recordings: the archive of the \
@@ -174,6 +191,8 @@ pub(super) fn entry() -> Entry {
 pub struct Ccfqa {
     languages: Vec<&'static Language>,
     conditions: Vec<Condition>,
+    /// Whether the spoken questions are to be written down, too.
+    asr: bool,
     names: Vec<String>,
     prompts: PromptSet,
     window: Window,
@@ -188,18 +207,26 @@ impl Ccfqa {
             ("metrics", !config.metrics.is_empty()),
             ("fields", !config.fields.is_empty()),
             ("system", config.system.is_some()),
+            ("max_candidates", config.max_candidates.is_some()),
+            ("shots", config.shots > 0),
         ];
         check_keys(NAME, &useless)?;
-        let conditions = Condition::parse_all(&config.conditions)?;
-        check_prompts(&prompts, &TEXTS, &needed(&conditions, prompts.get(SPEECH_FULL.name).is_some()))?;
+        let (conditions, asr) = Condition::parse_all(&config.conditions)?;
+        check_prompts(&prompts, &TEXTS, &needed(&conditions, asr, prompts.get(SPEECH_FULL.name).is_some()))?;
         let languages = languages(&config.languages)?;
         if languages.len() > 1 {
             check_target(&conditions, &prompts)?;
         }
         Ok(Self {
             languages,
-            names: conditions.iter().map(|condition| condition.name().to_owned()).collect(),
+            names: conditions
+                .iter()
+                .map(|condition| condition.name())
+                .chain(asr.then_some(asr::ASR))
+                .map(str::to_owned)
+                .collect(),
             conditions,
+            asr,
             prompts,
             window,
             profile: config.profile,
@@ -233,6 +260,13 @@ impl Ccfqa {
             Some(text) => Prompt::Raw { text: fill(text, &values), audio: vec![clip] },
             None => self.chat(SPEECH_SYSTEM, SPEECH_USER, &values, Some(clip)),
         }
+    }
+
+    fn asr_prompt(&self, clip: &str, src: &Language) -> Prompt {
+        let text = fill(self.prompts.get(asr::TEXT.name).unwrap_or_default(), &[("src", src.name)]);
+        let clip = Part::Audio(AudioRef { name: clip.to_owned(), window: self.window });
+        let parts = std::iter::once(clip).chain((!text.is_empty()).then_some(Part::Text(text))).collect();
+        Prompt::Chat(vec![Message { role: Role::User, parts }])
     }
 
     /// A system message, unless its text is empty, and a user message: the clip, then the text.
@@ -272,10 +306,10 @@ impl Benchmark for Ccfqa {
         for language in &self.languages {
             let entry = row::Entry::read(&row, language.code)?;
             entry.answer?;
-            if self.asks(Modality::Text) {
+            if self.asr || self.asks(Modality::Text) {
                 entry.question?;
             }
-            if self.asks(Modality::Speech) {
+            if self.asr || self.asks(Modality::Speech) {
                 entry.audio?;
             }
         }
@@ -294,7 +328,13 @@ impl Benchmark for Ccfqa {
             .collect();
         let Ok(row) = row::Row::read(&sample.row) else { return Vec::new() };
         let mut drafts = Vec::new();
+        let tag = |key: &str, value: &str| (key.to_owned(), value.to_owned());
         for (src, asked) in &entries {
+            if let (true, Ok(question), Ok(clip)) = (self.asr, &asked.question, &asked.audio) {
+                let tags =
+                    Tags::from([tag("src", src.code), tag("source", row.source), tag("label", row.label)]);
+                drafts.push(asr::draft(tags, question, self.asr_prompt(clip, src)));
+            }
             for modality in [Modality::Text, Modality::Speech] {
                 for (tgt, answered) in &entries {
                     let conditions = self.serves(modality, src == tgt);
@@ -310,7 +350,6 @@ impl Benchmark for Ccfqa {
                     if conditions.is_empty() {
                         continue;
                     }
-                    let tag = |key: &str, value: &str| (key.to_owned(), value.to_owned());
                     let tags = Tags::from([
                         tag("src", src.code),
                         tag("tgt", tgt.code),
@@ -327,8 +366,12 @@ impl Benchmark for Ccfqa {
         drafts
     }
 
+    fn question<'a>(&self, planned: &'a Planned) -> Option<&'a str> {
+        planned.judging.get(score::QUESTION).map(String::as_str)
+    }
+
     fn prompts(&self) -> Vec<PromptInfo> {
-        needed(&self.conditions, self.raw_speech().is_some())
+        needed(&self.conditions, self.asr, self.raw_speech().is_some())
             .iter()
             .filter_map(|text| self.prompts.info(text.name))
             .collect()
@@ -346,6 +389,7 @@ impl Benchmark for Ccfqa {
         Box::new(score::CcfqaScorer::new(
             &self.languages,
             self.conditions.clone(),
+            self.asr,
             self.profile,
             self.strip_output,
             judge,
@@ -362,5 +406,7 @@ impl Benchmark for Ccfqa {
     }
 }
 
+#[cfg(test)]
+mod golden_tests;
 #[cfg(test)]
 mod tests;

@@ -11,6 +11,7 @@
 
 use std::collections::BTreeMap;
 
+use super::asr::{AsrScorer, is_asr};
 use super::{Condition, LANGUAGES, Language, Modality, NAME};
 use crate::benchmark::judging::{JudgeCall, JudgeKind, JudgeScores, JudgeSetup, OnJudgeError};
 use crate::benchmark::watch::SameAnswer;
@@ -182,6 +183,7 @@ pub(super) struct CcfqaScorer {
     text: Grid,
     speech: Grid,
     tallies: Vec<Tally>,
+    asr: Option<AsrScorer>,
     unplaced: u64,
 }
 
@@ -189,6 +191,7 @@ impl CcfqaScorer {
     pub(super) fn new(
         languages: &[&'static Language],
         conditions: Vec<Condition>,
+        asr: bool,
         profile: Profile,
         strip_output: bool,
         judge: Option<&JudgeSetup>,
@@ -211,6 +214,7 @@ impl CcfqaScorer {
             text: Grid::new(languages),
             speech: Grid::new(languages),
             tallies: conditions.into_iter().map(tally).collect(),
+            asr: asr.then(|| AsrScorer::new(languages)),
             unplaced: 0,
         }
     }
@@ -235,7 +239,7 @@ impl CcfqaScorer {
                         YesNo::Other => verdicts.other += 1,
                     }
                 }
-                (None, OnJudgeError::Wrong) => verdicts.no += 1,
+                (None, OnJudgeError::Wrong | OnJudgeError::Na) => verdicts.no += 1,
                 (None, OnJudgeError::Fail | OnJudgeError::Exclude) => {}
             }
         }
@@ -265,6 +269,9 @@ impl CcfqaScorer {
 
 impl Scorer for CcfqaScorer {
     fn add(&mut self, planned: &Planned, response: Option<&Response>, calls: &[JudgeCall]) {
+        if let Some(asr) = self.asr.as_mut().filter(|_| is_asr(planned)) {
+            return asr.add(planned, response);
+        }
         let serves = |tally: &&mut Tally| planned.conditions.iter().any(|c| c == tally.condition.name());
         for tally in self.tallies.iter_mut().filter(serves) {
             tally.counts.count(response.map(|response| response.outcome));
@@ -306,8 +313,9 @@ impl Scorer for CcfqaScorer {
         }
     }
 
-    fn finish(self: Box<Self>) -> BenchmarkScores {
+    fn finish(mut self: Box<Self>) -> BenchmarkScores {
         let mut metrics = Vec::new();
+        let asr = self.asr.take().map(AsrScorer::finish);
         let accuracy = self.judge.as_ref().map(|judge| match judge.kind {
             JudgeKind::Model => LLM_ACCURACY,
             JudgeKind::Match => MATCH_ACCURACY,
@@ -323,12 +331,19 @@ impl Scorer for CcfqaScorer {
             metrics.extend(consistencies(&metrics, metric, &self.tallies));
         }
         let model = self.judge.as_ref().is_some_and(|judge| judge.kind == JudgeKind::Model);
+        let mut warnings = self.warnings();
+        let mut conditions: Vec<_> = self.tallies.into_iter().map(|tally| tally.counts).collect();
+        if let Some((counts, figures, said)) = asr {
+            conditions.push(counts);
+            metrics.extend(figures);
+            warnings.extend(said);
+        }
         BenchmarkScores {
             label: NAME.to_owned(),
             benchmark: NAME.to_owned(),
             profile: self.profile,
-            warnings: self.warnings(),
-            conditions: self.tallies.into_iter().map(|tally| tally.counts).collect(),
+            warnings,
+            conditions,
             metrics,
             judge: model.then_some(self.judged),
             ..BenchmarkScores::default()

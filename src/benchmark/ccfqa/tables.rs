@@ -4,7 +4,7 @@ use super::score::{
     COMPARED, CONSISTENCY, EXACT, F1_CHAR_SET, F1_CHAR_SET_OFF_DIAGONAL, F1_CHAR_SET_ROW_MEAN, F1_TOKEN_SET,
     F1_TOKEN_SET_OFF_DIAGONAL, LLM_ACCURACY, MATCH_ACCURACY, SECONDS,
 };
-use super::{Ccfqa, Condition, Language, NAME};
+use super::{Ccfqa, Condition, Language, NAME, asr};
 use crate::benchmark::{BenchmarkScores, MetricValue, notes};
 use crate::report::published::{Figure, Published};
 use crate::report::table::{Cell, Table};
@@ -81,7 +81,10 @@ pub(super) struct Tables<'a> {
 
 impl Tables<'_> {
     pub(super) fn all(&self) -> Vec<Table> {
-        let mut tables = vec![self.main()];
+        let mut tables = Vec::new();
+        if !self.benchmark.conditions.is_empty() {
+            tables.push(self.main());
+        }
         for &condition in &self.benchmark.conditions {
             if condition.crosses() {
                 for (metric, profile) in self.grids() {
@@ -97,7 +100,16 @@ impl Tables<'_> {
         for (metric, _) in self.grids() {
             tables.extend(self.models(metric));
         }
+        tables.extend(self.benchmark.asr.then(|| self.transcripts()));
         tables
+    }
+
+    /// Error rates of what was written down.
+    fn transcripts(&self) -> Table {
+        let find = |metric: &str, src: &str| self.scores.find(metric, asr::ASR, &[("src", src)]);
+        let rows = asr::rows(&self.benchmark.languages, find);
+        let title = "CCFQA asr: spoken questions written down, error rates by language".to_owned();
+        self.table(asr::ASR, title, asr::COLUMNS.to_vec(), rows, asr::notes())
     }
 
     /// The stem of a table's files.
@@ -117,7 +129,7 @@ impl Tables<'_> {
 
     /// Conditions by name, for titles.
     fn conditions(&self) -> String {
-        self.benchmark.names.join(", ")
+        self.benchmark.conditions.iter().map(|condition| condition.name()).collect::<Vec<_>>().join(", ")
     }
 
     /// The metric of the headline profile.
@@ -470,7 +482,7 @@ impl Tables<'_> {
         rows: Vec<Vec<Cell>>,
         mut notes: Vec<String>,
     ) -> Table {
-        if self.benchmark.languages.len() > 1 {
+        if self.benchmark.languages.len() > 1 && stem != asr::ASR {
             notes.push(format!(
                 "do not compare languages by {F1_CHAR_SET}: another item's gold scores about 35 in eng, fra and spa, \
                  31 in rus, and 5 to 9 in cmn, jpn, kor and yue"

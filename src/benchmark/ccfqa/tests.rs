@@ -13,9 +13,9 @@ use crate::prompt::sha256_hex;
 use crate::types::testing::response;
 use crate::types::{Digest, Generation, Outcome, Response};
 
-const CODES: [&str; 8] = ["cmn", "eng", "fra", "jpn", "kor", "rus", "spa", "yue"];
+pub(super) const CODES: [&str; 8] = ["cmn", "eng", "fra", "jpn", "kor", "rus", "spa", "yue"];
 
-fn built(conditions: &[&str], languages: &[&str], change: impl Fn(&mut BenchmarkConfig)) -> Ccfqa {
+pub(super) fn built(conditions: &[&str], languages: &[&str], change: impl Fn(&mut BenchmarkConfig)) -> Ccfqa {
     let mut config = section(NAME);
     config.conditions = conditions.iter().map(|&name| name.to_owned()).collect();
     config.languages = languages.iter().map(|&code| code.to_owned()).collect();
@@ -23,7 +23,7 @@ fn built(conditions: &[&str], languages: &[&str], change: impl Fn(&mut Benchmark
     Ccfqa::new(&config, crate::benchmark::harness_wording(NAME).unwrap(), Window::Whole).unwrap()
 }
 
-fn row() -> Value {
+pub(super) fn row() -> Value {
     let entry = |code: &str| {
         let fields =
             json!({ "audio": format!("{code}/7.wav"), "question": format!("{code}?"), "answer": code });
@@ -56,16 +56,21 @@ fn scored(
     scorer.finish()
 }
 
-fn value(scores: &BenchmarkScores, metric: &str, condition: &str, group: &[(&str, &str)]) -> Option<f64> {
+pub(super) fn value(
+    scores: &BenchmarkScores,
+    metric: &str,
+    condition: &str,
+    group: &[(&str, &str)],
+) -> Option<f64> {
     scores.find(metric, condition, group).unwrap_or_else(|| panic!("{metric} {condition} {group:?}")).value
 }
 
-fn jsonl(text: &str) -> Vec<Value> {
+pub(super) fn jsonl(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 /// A file beside the package that not every checkout has.
-fn shared(name: &str) -> Option<String> {
+pub(super) fn shared(name: &str) -> Option<String> {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/protocols/ccfqa").join(name);
     let text = std::fs::read_to_string(&path).ok();
     if text.is_none() {
@@ -94,6 +99,64 @@ fn each_pair_is_asked_once_a_modality() {
     assert_eq!(pairs, [("eng", "eng"), ("yue", "yue")]);
     assert_eq!(drafts[0].tags["source"], "mooc");
     assert_eq!(drafts[0].tags["label"], "Art");
+}
+
+#[test]
+fn a_spoken_question_can_be_written_down() {
+    let benchmark = built(&["asr", "sqa"], &["eng", "jpn"], |_| {});
+    assert_eq!(benchmark.conditions(), ["sqa", "asr"]);
+    let heard = |draft: &Draft| match draft.tags["src"].as_str() {
+        // One word of two is wrong; case, full-width forms and punctuation are none.
+        "eng" => "<think>hm</think> How?",
+        _ => "ＪＰＮ、です",
+    };
+    let mut asked = row();
+    asked["eng"]["question"] = json!("who how?");
+    asked["jpn"]["question"] = json!("jpn です？");
+    let rows = [asked.clone(), asked];
+    let drafts = benchmark.requests(&benchmark.sample(1, rows[0].clone()).unwrap());
+    let asr: Vec<&Draft> = drafts.iter().filter(|draft| draft.conditions == ["asr"]).collect();
+    assert_eq!((asr.len(), drafts.len()), (2, 4));
+    assert_eq!(asr[0].gold, ["who how?"]);
+    let Prompt::Chat(messages) = &asr[1].prompt else { panic!("a chat") };
+    let [Part::Audio(clip), Part::Text(text)] = messages[0].parts.as_slice() else {
+        panic!("a clip and a text")
+    };
+    assert_eq!((messages.len(), clip.name.as_str()), (1, "jpn/7.wav"));
+    assert!(text.contains("in Japanese") && !text.contains('{'), "{text}");
+
+    let scores = scored(&benchmark, rows, |sample, draft| {
+        let text = if draft.conditions == ["asr"] { heard(draft) } else { "x" };
+        assert_eq!(sample.id, "7");
+        Some(response(Outcome::Ok, text))
+    });
+    assert_eq!(value(&scores, "wer_corpus", "asr", &[("src", "eng")]), Some(50.0));
+    let eng = scores.find("wer_corpus", "asr", &[("src", "eng")]).unwrap();
+    assert_eq!((eng.n, eng.counts["deletions"], eng.counts["reference"]), (2, 2, 4));
+    assert_eq!(value(&scores, "cer_corpus", "asr", &[("src", "jpn")]), Some(0.0));
+    // No blanks, no words: the figure is there, and not the one that is shown.
+    assert_eq!(value(&scores, "wer_corpus", "asr", &[("src", "jpn")]), Some(100.0));
+    assert_eq!(scores.conditions.iter().map(|counts| counts.planned).collect::<Vec<_>>(), [4, 4]);
+    assert!(scores.find("f1_char_set", "asr", &[]).is_none());
+    let tables = benchmark.tables(&scores, &Published::default(), None);
+    let table = tables.iter().find(|table| table.name == "ccfqa-asr").unwrap();
+    assert_eq!(table.rows.len(), 2);
+    assert!(table.rows[1].contains(&crate::report::table::Cell::text("cer")));
+    assert!(!tables[0].title.contains("asr"));
+    // Nobody judges a transcript.
+    let setup = JudgeSetup { runs: 1, ..JudgeSetup::default() };
+    let judge = benchmark.judging(&setup).unwrap().unwrap();
+    for draft in drafts {
+        let is_asr = draft.conditions == ["asr"];
+        let (planned, _) = draft.planned(Digest::of(b"7"), NAME, "7");
+        assert_eq!(judge.question(&planned, &response(Outcome::Ok, "x")).is_none(), is_asr);
+    }
+
+    // By itself it has one table, and a prompt file without its text is refused.
+    let alone = built(&["asr"], &[], |_| {});
+    let scores = scored(&alone, [row()], |_, _| None);
+    assert_eq!(alone.tables(&scores, &Published::default(), None).len(), 1);
+    assert_eq!(scores.conditions[0].missing, 8);
 }
 
 #[test]
@@ -380,7 +443,8 @@ fn departures(
 fn data_are_checked_against_what_is_published() {
     let benchmark = built(&[], &[], |_| {});
     let mut check = benchmark.data_check().unwrap();
-    check.add(&serde_json::json!({"index": 1, "source": "mooc", "label": "Art"}));
+    let row = serde_json::json!({"index": 1, "source": "mooc", "label": "Art"});
+    check.add(&row, &crate::benchmark::data_check::NoMedia);
     assert_eq!(check.finish(), ["1 row instead of 1,000"]);
 }
 

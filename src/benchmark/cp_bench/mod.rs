@@ -82,6 +82,8 @@ impl CpBench {
             ("metrics", !config.metrics.is_empty()),
             ("languages", !config.languages.is_empty()),
             ("system", config.system.is_some()),
+            ("max_candidates", config.max_candidates.is_some()),
+            ("shots", config.shots > 0),
         ];
         check_keys(NAME, &useless)?;
         check_names("condition", &config.conditions, &[CONDITION])?;
@@ -155,12 +157,17 @@ impl Benchmark for CpBench {
         if let Some((taken, all)) = facts.subset.filter(|(taken, all)| taken != all) {
             found.push(format!("a subset: {taken} of {all} samples"));
         }
+        if !facts.data_differs.is_empty() {
+            found.push(format!("the data are not whole: {}", facts.data_differs.join("; ")));
+        }
         found.push(
             "the paper publishes neither its question nor its judge prompt, nor the size of its data: no figure can be \
              proven to be comparable"
                 .to_owned(),
         );
-        if let [window @ (Window::First | Window::Last)] = self.windows.as_slice() {
+        if let ([window @ (Window::First | Window::Last)], false) =
+            (self.windows.as_slice(), facts.replayed())
+        {
             found.push(format!(
                 "clips longer than the model takes are cut to one part (window `{}`); the paper takes the better of \
                  the first and the last 30 s",
@@ -262,8 +269,8 @@ impl Judging for CpJudge<'_> {
             Profile::Official => ("", self.text(JUDGE_DEFAULT)),
             Profile::Recipe => (self.text(JUDGE_RECIPE_SYSTEM), self.text(JUDGE_RECIPE)),
         };
-        let rest = format!("{system}{}", with(user, ""));
-        let (prediction, shortened) = fitted(&response.text, &rest, &self.setup);
+        let whole = |prediction: &str| format!("{system}{}", with(user, prediction));
+        let (prediction, shortened) = fitted(&response.text, whole, &self.setup);
         let mut messages = Vec::new();
         if !system.is_empty() {
             messages.push(Message::text(Role::System, system));
@@ -285,5 +292,7 @@ impl Judging for CpJudge<'_> {
     }
 }
 
+#[cfg(test)]
+mod golden_tests;
 #[cfg(test)]
 mod tests;

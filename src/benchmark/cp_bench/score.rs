@@ -124,7 +124,7 @@ impl CpBenchScorer {
         for run in 0..judge.runs {
             let reply = calls.iter().find(|call| call.run == run).and_then(JudgeCall::heard);
             scores.push(match (reply, judge.on_error) {
-                (None, OnJudgeError::Wrong) => Some(0.0),
+                (None, OnJudgeError::Wrong | OnJudgeError::Na) => Some(0.0),
                 (None, OnJudgeError::Fail | OnJudgeError::Exclude) => None,
                 (Some(reply), _) => Some(match rating(reply, rating_rule(judge.rating)) {
                     Ok((value, rule)) => {

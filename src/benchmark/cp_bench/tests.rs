@@ -7,7 +7,7 @@ use crate::benchmark::build::tests::section;
 use crate::benchmark::judging::{JudgeCall, OnJudgeError};
 use crate::types::{Digest, testing};
 
-fn built(windows: WindowRule, change: impl Fn(&mut BenchmarkConfig)) -> CpBench {
+pub(super) fn built(windows: WindowRule, change: impl Fn(&mut BenchmarkConfig)) -> CpBench {
     let mut config = section(NAME);
     config.windows = windows;
     change(&mut config);
@@ -15,7 +15,7 @@ fn built(windows: WindowRule, change: impl Fn(&mut BenchmarkConfig)) -> CpBench 
     CpBench::new(&config, prompts, Window::Whole).unwrap()
 }
 
-fn setup(runs: u32) -> JudgeSetup {
+pub(super) fn setup(runs: u32) -> JudgeSetup {
     JudgeSetup { name: "j".into(), runs, reply_tokens: 512, ..JudgeSetup::default() }
 }
 
@@ -24,7 +24,7 @@ fn response(outcome: Outcome, text: &str) -> Response {
 }
 
 /// The first request on an item.
-fn first(benchmark: &CpBench, category: &str) -> Planned {
+pub(super) fn first(benchmark: &CpBench, category: &str) -> Planned {
     let draft = benchmark.requests(&Sample { id: "1".into(), row: row(category) }).remove(0);
     draft.planned(Digest::of(b"1"), NAME, "1").0
 }
@@ -34,12 +34,12 @@ fn row(category: &str) -> serde_json::Value {
 }
 
 /// Outcome and the judge's replies for each window of an item.
-type Windows<'a> = &'a [(Outcome, &'a [&'a str])];
+pub(super) type Windows<'a> = &'a [(Outcome, &'a [&'a str])];
 /// A category, and what became of the item.
-type Item<'a> = (&'a str, Windows<'a>);
+pub(super) type Item<'a> = (&'a str, Windows<'a>);
 
 /// Scores of items, each with the outcome and the judge's replies for each of its windows.
-fn scored(benchmark: &CpBench, setup: &JudgeSetup, items: &[Item<'_>]) -> BenchmarkScores {
+pub(super) fn scored(benchmark: &CpBench, setup: &JudgeSetup, items: &[Item<'_>]) -> BenchmarkScores {
     let mut scorer = benchmark.scorer(Some(setup));
     for (at, (category, windows)) in items.iter().enumerate() {
         let sample = Sample { id: at.to_string(), row: row(category) };
@@ -64,16 +64,16 @@ fn scored(benchmark: &CpBench, setup: &JudgeSetup, items: &[Item<'_>]) -> Benchm
     scorer.finish()
 }
 
-fn value(scores: &BenchmarkScores, metric: &str, group: &[(&str, &str)]) -> Option<f64> {
+pub(super) fn value(scores: &BenchmarkScores, metric: &str, group: &[(&str, &str)]) -> Option<f64> {
     scores.find(metric, CONDITION, group).unwrap_or_else(|| panic!("{metric} {group:?}")).value
 }
 
-fn near(found: Option<f64>, expect: f64) {
+pub(super) fn near(found: Option<f64>, expect: f64) {
     let found = found.unwrap();
     assert!((found - expect).abs() < 1e-9, "{found} instead of {expect}");
 }
 
-const OK: Outcome = Outcome::Ok;
+pub(super) const OK: Outcome = Outcome::Ok;
 
 #[test]
 fn five_runs_have_a_mean_a_deviation_and_a_success_rate() {

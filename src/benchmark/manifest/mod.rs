@@ -55,6 +55,8 @@ impl Manifest {
             ("languages", !config.languages.is_empty()),
             ("prompt", prompts.names().next().is_some()),
             ("allow_other_data", config.allow_other_data),
+            ("max_candidates", config.max_candidates.is_some()),
+            ("shots", config.shots > 0),
         ];
         check_keys(NAME, &useless)?;
         check_names("condition", &config.conditions, &[CONDITION])?;
@@ -113,7 +115,7 @@ impl Benchmark for Manifest {
         if let Some((taken, all)) = facts.subset.filter(|(taken, all)| taken != all) {
             found.push(format!("a subset: {taken} of {all} samples"));
         }
-        if self.window != Window::Whole {
+        if self.window != Window::Whole && !facts.replayed() {
             let window = self.window.as_str();
             found.push(format!("clips longer than the model takes are cut to a part (window `{window}`)"));
         }

@@ -32,6 +32,9 @@ pub struct Sources {
     pub licence: String,
     /// What a user should know before using them.
     pub note: Option<String>,
+    /// Files that hold rows of the data a second time, by names with `*`: previews and copies that are never read.
+    #[serde(default)]
+    pub ignore: Vec<String>,
     /// What can be fetched, in order; the parts called [`PROMPTS_PART`] come last.
     #[serde(rename = "part")]
     pub parts: Vec<SourcePart>,
@@ -162,9 +165,23 @@ pub struct Expect {
     /// Rows of the split by the value of a column.
     #[serde(default)]
     pub counts: BTreeMap<String, BTreeMap<String, u64>>,
+    /// The reference answers that every row must have.
+    #[serde(default)]
+    pub gold: Vec<Gold>,
     /// Rows of single files, by their place in the data folder.
     #[serde(default, rename = "file")]
     pub files: Vec<ExpectFile>,
+}
+
+/// A column that must hold a reference answer.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Gold {
+    /// The column, or the path to it with dots. `{language}` stands for each language that a row has.
+    pub column: String,
+    /// What it may be: numbers however they are written; anything but nothing where none is named.
+    #[serde(default)]
+    pub values: Vec<String>,
 }
 
 /// What must be found in a file.
@@ -209,6 +226,12 @@ pub fn sources(benchmark: &str) -> Result<Sources, SourcesError> {
         .map_err(|source| SourcesError::Damaged { benchmark: benchmark.to_owned(), source })?;
     sources.parts.extend(prompt_parts(benchmark)?);
     Ok(sources)
+}
+
+/// The split of a benchmark's data that its figures are of, where a folder must be asked for it by name: `test` is what
+/// is taken anyway.
+pub fn split(sources: &Sources) -> Option<&str> {
+    sources.expect.split.as_deref().filter(|split| *split != "test")
 }
 
 /// A part for each commit that official prompts of the benchmark are cut from.

@@ -130,3 +130,17 @@ fn prompts_are_a_part_with_places_of_their_own() {
     assert_eq!(optional("2m-belebele"), [false]);
     assert!(sources("cfever").unwrap().parts.iter().all(|part| part.name != PROMPTS_PART));
 }
+
+#[test]
+fn splits_and_files_to_ignore_are_told_to_whoever_reads_the_data() {
+    let of = |name: &str| sources(name).unwrap();
+    assert_eq!(split(&of("cfever")), Some("dev"), "its test split has no labels");
+    for name in ["ccfqa", "cp-bench", "2m-belebele", "simplevqa"] {
+        assert_eq!(split(&of(name)), None, "{name}");
+    }
+    assert!(of("simplevqa").ignore.iter().any(|pattern| pattern == "view_*"));
+    // Gold is of columns that the descriptions of rows know.
+    for name in ["ccfqa", "cfever", "2m-belebele", "simplevqa"] {
+        assert!(!of(name).expect.gold.is_empty(), "{name}");
+    }
+}

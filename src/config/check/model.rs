@@ -5,21 +5,26 @@ use super::super::hub::is_repo;
 use super::super::resolve::{DEFAULT_CONCURRENCY, public_address};
 use super::super::resolved::ModelKind;
 use super::super::schema;
-use super::super::secret::{Template, holds_secrets, is_variable};
+use super::super::secret::{Template, holds_secrets, is_secret_option, is_variable};
 use super::super::tree::{Node, Value};
 use super::{Walk, about, example};
 
-use ModelKind::{Anthropic, Azure, Cascade, Gemini, Local, OpenAi, Transcription};
+use ModelKind::{Anthropic, Azure, Cascade, Gemini, Local, OpenAi, Replay, Transcription};
 
 const CHAT: &[ModelKind] = &[OpenAi, Azure];
 const ENDPOINTS: &[ModelKind] = &[OpenAi, Azure, Gemini, Anthropic, Transcription];
 
-const SINGLE: &[ModelKind] = &[Local, OpenAi, Azure, Gemini, Anthropic, Transcription];
+const SINGLE: &[ModelKind] = &[Local, OpenAi, Azure, Gemini, Anthropic, Transcription, Replay];
+
+/// Local architectures that read and hear nothing.
+const TEXT_ARCHITECTURES: [&str; 4] = ["llama", "qwen2", "qwen3", "gemma3"];
 
 /// A key that some kinds have: its sections below `[model]`, its name, those kinds, and what they are called.
 type Belongs = (&'static [&'static str], &'static str, &'static [ModelKind], &'static str);
 
-const BELONGS: [Belongs; 29] = [
+const REPLAY: &[ModelKind] = &[Replay];
+
+const BELONGS: [Belongs; 37] = [
     (&[], "architecture", &[Local], "local models"),
     (&[], "weights", &[Local], "local models"),
     (&[], "device", &[Local], "local models"),
@@ -30,15 +35,28 @@ const BELONGS: [Belongs; 29] = [
     (&[], "base_urls", ENDPOINTS, "endpoints"),
     (&[], "api_key_env", ENDPOINTS, "endpoints"),
     (&[], "api_version", &[Azure, Gemini, Anthropic], "`azure`, `gemini` and `anthropic`"),
+    (&[], "image", &[OpenAi, Azure, Gemini, Anthropic], "chat models"),
     (&[], "endpoint", ENDPOINTS, "endpoints"),
-    (&[], "transcription", &[Transcription], "`transcription`"),
+    (&[], "transcription", &[Transcription, Local], "`transcription` and local Whisper"),
+    (&["transcription"], "prompt", &[Transcription], "`transcription`"),
+    (&["transcription"], "fallback", &[Local], "local Whisper"),
+    (&[], "files", REPLAY, "`replay`"),
+    (&[], "preset", REPLAY, "`replay`"),
+    (&[], "fields", REPLAY, "`replay`"),
+    (&[], "match_by", REPLAY, "`replay`"),
+    (
+        &[],
+        "revision",
+        &[Local, OpenAi, Azure, Gemini, Anthropic, Transcription],
+        "models that are asked; the revision of answers is the hash of their files",
+    ),
     (&[], "flow", ENDPOINTS, "endpoints"),
     (&[], "price", ENDPOINTS, "endpoints"),
     (&[], "audio", SINGLE, "models that are none of two parts"),
-    (&[], "revision", SINGLE, "models that are none of two parts"),
     (&[], "asr", &[Cascade], "cascades"),
     (&[], "llm", &[Cascade], "cascades"),
     (&[], "transcripts", &[Cascade], "cascades"),
+    (&[], "server", ENDPOINTS, "endpoints"),
     (&["audio"], "transcode", ENDPOINTS, "endpoints"),
     (&["audio"], "rate", ENDPOINTS, "endpoints"),
     (&["audio"], "form", CHAT, "`openai` and `azure`"),
@@ -66,8 +84,12 @@ impl Walk<'_> {
             let section = sections.iter().try_fold(model, |node, section| node.key(section));
             let Some(node) = section.and_then(|section| section.key(key)) else { continue };
             // What its section was refused for is not said again of the key.
-            let refused =
-                (kind == Local && sections == ["endpoint"]) || (kind == Cascade && !sections.is_empty());
+            let refused = match sections {
+                _ if kind == Cascade => !sections.is_empty(),
+                ["endpoint"] => matches!(kind, Local | Replay),
+                ["transcription"] => !matches!(kind, Local | Transcription),
+                _ => false,
+            };
             if !kinds.contains(&kind) && !refused {
                 self.foreign(key, node, kind, owner);
             }
@@ -87,6 +109,13 @@ impl Walk<'_> {
                     "leave it out, or name the model: weights = \"Qwen/Qwen2-Audio-7B-Instruct\"",
                 );
             }
+            if let Some(told) = model.key("transcription") {
+                self.local_transcription(model, told);
+            }
+            return;
+        }
+        if kind == Replay {
+            self.replay(model);
             return;
         }
         self.needed(model, &["model"]);
@@ -101,6 +130,9 @@ impl Walk<'_> {
         }
         if let Some(flow) = model.key("flow") {
             self.flow(flow);
+        }
+        if let Some(server) = model.key("server") {
+            self.server(model, server);
         }
         if let Some(price) = model.key("price") {
             let paid = |key: &str| price.key(key).and_then(Node::as_f64).is_some_and(|price| price > 0.0);
@@ -143,16 +175,152 @@ impl Walk<'_> {
                     "models of `anthropic` hear nothing",
                     "take a `transcription` endpoint, a chat model that hears, or a local one",
                 ),
+                Some("local") => self.local_part(key, part),
                 _ => {}
             }
         }
     }
 
+    /// A local model as a part of a cascade.
+    fn local_part(&mut self, key: &str, part: &Node) {
+        let Some(node) = part.key("architecture") else { return };
+        let Some(architecture) = node.as_str() else { return };
+        if key == "llm" && architecture == "whisper" {
+            self.value_problem(
+                node,
+                "`whisper` answers no questions",
+                "put it under [model.asr], and a model that reads under [model.llm]",
+            );
+        }
+        if key == "asr" && TEXT_ARCHITECTURES.contains(&architecture) {
+            self.value_problem(
+                node,
+                format!("`{architecture}` hears nothing"),
+                "take `whisper` or `qwen2_audio`, or an endpoint that hears",
+            );
+        }
+    }
+
+    /// `[judge.server]`, which stands for `[judge.model.server]`.
+    pub(super) fn judge_server(&mut self, model: &Node, server: &Node) {
+        if model.key("server").is_some() {
+            let place = self.locator.header(server);
+            self.problems.push(
+                super::Problem::new(place, "`judge.server` and `judge.model.server` are both here")
+                    .help("keep one: they mean the same"),
+            );
+        } else if model.key("kind").and_then(Node::as_str) == Some(Local.as_str()) {
+            let place = self.locator.header(server);
+            self.problems.push(
+                super::Problem::new(place, "`server` belongs to endpoints; this judge is `local`")
+                    .help("leave it out, or name the kind of the endpoint under [judge.model]"),
+            );
+        } else {
+            self.server(model, server);
+        }
+    }
+
+    fn server(&mut self, model: &Node, server: &Node) {
+        self.path(server.key("folder"));
+        if model.key("base_url").is_none() && model.key("base_urls").is_none() {
+            let place = self.locator.header(server);
+            self.problems.push(
+                super::Problem::new(place, "a server that is started here needs an address of its own")
+                    .help("add base_url with the port that the command names: base_url = \"http://localhost:8000/v1\""),
+            );
+        }
+        if let Some(node) = server.key("ready_url") {
+            self.address("ready_url", node);
+        }
+        // A key among the arguments is stored with the run, and every user of the machine can see it.
+        let words = server.key("command").map(Node::items).unwrap_or_default();
+        for (at, node) in words.iter().enumerate() {
+            let Some(word) = node.as_str() else { continue };
+            let (name, value) =
+                word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
+            let value = value.or_else(|| words.get(at + 1).and_then(Node::as_str));
+            if is_secret_option(name) && value.is_some_and(|value| !value.starts_with('-')) {
+                self.value_problem(
+                    node,
+                    format!("`{name}` takes a secret, and what is in the file is stored with the run"),
+                    "give it to the server in its environment: env = { VLLM_API_KEY = \"$MY_KEY\" }",
+                );
+            }
+        }
+        if let Some(node) = server.key("env")
+            && let Value::Table(variables) = &node.value
+        {
+            for (name, value) in variables {
+                if !is_variable(name) {
+                    let place = self.locator.header(value);
+                    self.problems.push(
+                        super::Problem::new(place, format!("`{name}` cannot be the name of a variable"))
+                            .help("use letters, digits and `_`"),
+                    );
+                }
+                let secret = value.as_str().is_some_and(|text| !text.is_empty()) && holds_secrets(name);
+                self.template(name, value, secret);
+            }
+        }
+    }
+
+    fn replay(&mut self, model: &Node) {
+        self.needed(model, &["files"]);
+        if self.model_section != "model" {
+            let node = model.key("kind").unwrap_or(model);
+            let message = match self.model_section {
+                "judge.model" => "a judge is asked: its replies cannot come from files",
+                _ => "the parts of a cascade are asked: their answers cannot come from files",
+            };
+            self.value_problem(
+                node,
+                message,
+                "name the kind of its model: local, openai, azure, gemini or anthropic",
+            );
+        }
+        for file in model.key("files").map(Node::items).unwrap_or_default() {
+            self.path(Some(file));
+        }
+        if model.key("preset").is_none()
+            && model.key("fields").and_then(|fields| fields.key("answer")).is_none()
+        {
+            let place = self.locator.header(model);
+            self.problems.push(
+                super::Problem::new(place, "nothing says where the answers stand in the files").help(
+                    "name the tool that wrote them: preset = \"ccfqa\", \"audiobench\", \"lmms-eval\" or \"inspect\"; or \
+                     the fields of a row: fields = { id = \"id\", answer = \"answer\" }",
+                ),
+            );
+        }
+    }
+
+    /// What a local recogniser is told.
+    fn local_transcription(&mut self, model: &Node, told: &Node) {
+        let architecture = model.key("architecture").and_then(Node::as_str);
+        if architecture.is_some_and(|architecture| architecture != "whisper") {
+            return self.foreign("transcription", told, Local, "`transcription` and local Whisper");
+        }
+        if let Some(text) = told.key("text").filter(|text| text.as_str() == Some("prompt")) {
+            self.value_problem(
+                text,
+                "a local Whisper takes no prompt",
+                "use `refuse`, or `drop` to leave the text of requests away",
+            );
+        }
+    }
+
     fn foreign(&mut self, key: &str, node: &Node, kind: ModelKind, owner: &str) {
         let help = match (key, kind) {
+            ("files" | "preset" | "fields" | "match_by", Cascade) => {
+                "leave it out: both parts of a cascade are asked".to_owned()
+            }
             (_, Cascade) => "write it under [model.asr] or [model.llm], whose it is".to_owned(),
             ("asr" | "llm" | "transcripts", _) => {
                 "leave it out, or set kind = \"cascade\" for a recogniser with a model behind it".to_owned()
+            }
+            (_, Replay) => "leave it out: nothing is asked, the answers exist already".to_owned(),
+            ("files" | "preset" | "fields" | "match_by", _) => {
+                "leave it out, or set kind = \"replay\"".to_owned()
             }
             ("batch_size", _) => {
                 "requests to an endpoint go out one by one: set concurrency under [model.flow]".to_owned()

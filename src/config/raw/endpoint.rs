@@ -52,11 +52,11 @@ pub struct RawEndpoint {
     pub ca_bundle: Option<String>,
 }
 
-/// What a `transcription` endpoint is told beside the clip.
+/// What a recogniser of speech is told beside the clip: a `transcription` endpoint, or a local Whisper.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RawTranscription {
-    /// The language of all clips (ISO 639-1). The server finds it out by default.
+    /// The language of all clips (ISO 639-1). The model finds it out by default.
     #[schemars(length(min = 1), example = &"en")]
     pub language: Option<String>,
     /// A prompt that goes with every clip.
@@ -65,6 +65,9 @@ pub struct RawTranscription {
     /// What becomes of the text of a request, of which a pure recogniser has no use.
     #[schemars(extend("default" = "refuse"), example = &"drop")]
     pub text: Option<TranscriptionText>,
+    /// Whether a local Whisper decodes a window again, by drawing, where its text repeats itself or was unlikely.
+    #[schemars(extend("default" = false), example = true)]
+    pub fallback: Option<bool>,
 }
 
 /// How many requests go out and how long they may take. Changes when answers come, never the answers.
@@ -93,7 +96,7 @@ pub struct RawFlow {
     #[schemars(range(max = 31_536_000), extend("exclusiveMinimum" = 0), extend("default" = 1800.0), example = 1800.0)]
     pub deadline_seconds: Option<f64>,
     /// The most attempts that may fail by the server's or the network's fault.
-    #[schemars(range(min = 1, max = 10_000), extend("default" = 10), example = 10)]
+    #[schemars(range(min = 1, max = 10_000), extend("default" = 30), example = 30)]
     pub max_attempts: Option<u64>,
     /// The most seconds that the first wait between attempts lasts; it doubles with each further one.
     #[schemars(range(max = 86_400), extend("exclusiveMinimum" = 0), extend("default" = 0.5), example = 0.5)]
@@ -119,4 +122,39 @@ pub struct RawPrice {
     /// The cost at which the run stops; the same command goes on from there. No limit by default.
     #[schemars(extend("exclusiveMinimum" = 0), example = 5.0)]
     pub max_cost: Option<f64>,
+}
+
+/// A server that is started for the stage that asks it, and ended after it.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RawServer {
+    /// The command: the program and its arguments, each a string. No shell is involved.
+    #[schemars(length(min = 1), inner(length(min = 1)), example = ["vllm", "serve", "Qwen/Qwen2-Audio-7B-Instruct", "--port", "8000"])]
+    pub command: Vec<String>,
+    /// Variables of its environment beside those of this process. `$NAME` in a value is replaced by that environment
+    /// variable, and `$$` is a dollar.
+    #[schemars(
+        extend("default" = {}, "additionalProperties" = { "type": "string" }),
+        example = BTreeMap::from([("CUDA_VISIBLE_DEVICES", "0")])
+    )]
+    pub env: Option<BTreeMap<String, String>>,
+    /// Its working folder. The current folder by default.
+    #[schemars(length(min = 1), example = &"../servers")]
+    pub folder: Option<String>,
+    /// The address that answers with success once it is ready. By default the address that lists the models of
+    /// `base_url` is asked, and every answer but a fault of the server counts.
+    #[schemars(length(min = 1), example = &"http://localhost:8000/health")]
+    pub ready_url: Option<String>,
+    /// How many seconds it may take until it is ready.
+    #[schemars(range(max = 604_800), extend("exclusiveMinimum" = 0), extend("default" = 1800.0), example = 1800.0)]
+    pub ready_seconds: Option<f64>,
+    /// How many seconds it has to end by itself once it was asked to; then it is killed.
+    #[schemars(range(min = 0, max = 86_400), extend("default" = 30.0), example = 30.0)]
+    pub stop_seconds: Option<f64>,
+    /// How often it is started again when it dies.
+    #[schemars(range(min = 0, max = 1000), extend("default" = 2), example = 2)]
+    pub restarts: Option<u64>,
+    /// Whether a server that is there already is used as it is, and left running. Without it that is an error.
+    #[schemars(extend("default" = false), example = true)]
+    pub reuse: Option<bool>,
 }

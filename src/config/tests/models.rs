@@ -1,6 +1,7 @@
 //! Endpoints and judges: the keys of their kinds, and what they resolve to.
 
 use super::*;
+use crate::model::replay::{MatchBy, Preset};
 
 #[test]
 fn a_judge_is_resolved_like_a_model() {
@@ -35,6 +36,61 @@ fn a_judge_is_resolved_like_a_model() {
         assert!(found.iter().any(|problem| problem.contains(expect)), "{expect}: {found:?}");
     }
     assert!(config(&format!("[judge]\nkind = 'match'\n{SMALL}"), &[]).judge.unwrap().model.is_none());
+}
+
+#[test]
+fn a_server_is_resolved_and_holds_no_secret() {
+    let server = "[model.server]\ncommand = ['vllm', 'serve']\nenv = { HF_TOKEN = '$HF_TOKEN', A = 'b' }\n\
+                  folder = 'here'\nrestarts = 0\n";
+    let text = ENDPOINT.replace("[[benchmark]]", &format!("{server}\n[[benchmark]]"));
+    let found = config(&text, &[]).model.endpoint.unwrap().server.unwrap();
+    assert_eq!(found.command, ["vllm", "serve"]);
+    assert_eq!(found.folder, Some(PathBuf::from("settings/here")));
+    assert_eq!((found.restarts, found.reuse, found.ready_seconds), (0, false, 1800.0));
+
+    // A judge's server stands beside its model.
+    let judge = "[judge]\nserver = { command = ['s'], folder = 'there' }\n[judge.model]\nkind = 'openai'\n\
+                 model = 'j'\nbase_url = 'http://localhost:1/v1'\n";
+    let judged = config(&format!("{judge}{SMALL}"), &[]).judge.unwrap();
+    let found = judged.model.unwrap().endpoint.unwrap().server.unwrap();
+    assert_eq!(found.folder, Some(PathBuf::from("settings/there")));
+    let local = "[judge]\nserver = { command = ['s'] }\n[judge.model]\nkind = 'local'\n\
+                 architecture = 'qwen2_audio'\nweights = 'w'\n";
+    let matched = "[judge]\nkind = 'match'\nserver = { command = ['s'] }\n";
+    for (text, expect) in [
+        (local.to_owned(), "`server` belongs to endpoints; this judge is `local`"),
+        (matched.to_owned(), "a judge by string match has no server"),
+        (
+            format!("{judge}server = {{ command = ['s'] }}\n"),
+            "`judge.server` and `judge.model.server` are both",
+        ),
+        (judge.replace("base_url = 'http://localhost:1/v1'\n", ""), "needs an address of its own"),
+        (
+            "[judge]\nkind = 'match'\ntokenizer = 't'\n".to_owned(),
+            "`tokenizer` counts tokens for `max_context`",
+        ),
+    ] {
+        let found = problems(&format!("{text}{SMALL}"), &[]);
+        assert!(found.iter().any(|problem| problem.contains(expect)), "{expect}: {found:?}");
+    }
+    for (lines, expect) in [
+        ("command = []", "`command` is empty"),
+        ("command = ['']", "`command` is empty"),
+        ("restarts = 1", "the key `command` is missing in [model.server]"),
+        ("command = ['s']\nready_url = 'localhost'", "`ready_url` must begin with http:// or https://"),
+        (
+            "command = ['s', '--api-key', 'sk-1']",
+            "`--api-key` takes a secret, and what is in the file is stored with the run",
+        ),
+        (
+            "command = ['s']\nenv = { VLLM_API_KEY = 'sk-1' }",
+            "`VLLM_API_KEY` holds a secret, and what is in the file is stored with the run",
+        ),
+        ("command = ['s']\nenv = { 'A-B' = 'c' }", "`A-B` cannot be the name of a variable"),
+    ] {
+        assert_eq!(endpoint_problems(&format!("[model.server]\n{lines}")), [expect]);
+    }
+    check("[model.server]", "command = ['s']", "`server` belongs to endpoints; this model is `local`");
 }
 
 /// The messages about the endpoint configuration with lines put behind its model's own.
@@ -81,7 +137,7 @@ fn keys_of_another_kind_are_refused() {
         ),
         (
             "[model.transcription]\nlanguage = 'en'",
-            "`transcription` belongs to `transcription`; this model is `openai`",
+            "`transcription` belongs to `transcription` and local Whisper; this model is `openai`",
         ),
     ] {
         assert_eq!(endpoint_problems(lines), [expect]);
@@ -89,6 +145,11 @@ fn keys_of_another_kind_are_refused() {
     check("[model]", "base_url = 'http://h/v1'", "`base_url` belongs to endpoints; this model is `local`");
     check("[model.flow]", "rpm = 3", "`flow` belongs to endpoints; this model is `local`");
     check("[model.endpoint]", "stream = true", "`endpoint` belongs to endpoints; this model is `local`");
+    check(
+        "[model.transcription]",
+        "language = 'en'",
+        "`transcription` belongs to `transcription` and local Whisper; this model is `local`",
+    );
     check("[model.audio]", "transcode = 'wav'", "`transcode` belongs to endpoints; this model is `local`");
     let gemini = ENDPOINT.replace("openai", "gemini");
     assert_eq!(
@@ -103,6 +164,27 @@ fn keys_of_another_kind_are_refused() {
         ]
         .map(str::to_owned)
     );
+}
+
+#[test]
+fn a_local_whisper_is_told_language_and_text() {
+    let whisper = SMALL.replace("qwen2_audio", "whisper");
+    let told = "[model.transcription]\nlanguage = 'de'\ntext = 'drop'\nfallback = true\n\n[[benchmark]]";
+    let told = whisper.replacen("[[benchmark]]", told, 1);
+    let local = config(&told, &[]).model.local.unwrap();
+    assert_eq!(local.transcription.language.as_deref(), Some("de"));
+    assert!(
+        local.transcription.fallback
+            && local.transcription.text == crate::config::endpoint::TranscriptionText::Drop
+    );
+    assert_eq!(config(&whisper, &[]).model.audio.max_seconds, 3600.0);
+    for (was, now, part) in [
+        ("text = 'drop'", "text = 'prompt'", "a local Whisper takes no prompt"),
+        ("text = 'drop'", "prompt = 'Names'", "`prompt` belongs to `transcription`; this model is `local`"),
+    ] {
+        let found = problems(&told.replace(was, now), &[]);
+        assert!(found.len() == 1 && found[0].contains(part), "{found:?}");
+    }
 }
 
 #[test]
@@ -181,4 +263,30 @@ fn an_endpoint_survives_the_manifest() {
     let json = serde_json::to_string(&config).unwrap();
     assert!(json.contains("\"$K\"") && json.contains("\"MY_KEY\""), "{json}");
     assert_eq!(serde_json::from_str::<RunConfig>(&json).unwrap(), config);
+}
+
+#[test]
+fn answers_that_exist_already_are_files_and_a_way_to_read_them() {
+    let found = config(REPLAY, &["model.match_by=row"]).model;
+    assert_eq!((found.kind, found.name.as_str()), (ModelKind::Replay, "x"));
+    let replay = found.replay.unwrap();
+    assert_eq!(replay.files, [PathBuf::from("settings/answers/x.jsonl")]);
+    assert_eq!((replay.preset, replay.match_by), (Some(Preset::Ccfqa), Some(MatchBy::Row)));
+    let own = REPLAY.replace("preset = \"ccfqa\"", "fields = { id = 'a.b', answer = 'c', src = 'd' }");
+    assert_eq!(config(&own, &[]).model.replay.unwrap().fields["src"], "d");
+    let warned = read(&format!("{REPLAY}[generation]\nseed = 1\n").replace("seed", "temperature"), &[]);
+    assert_eq!(
+        warned.unwrap().warnings,
+        ["settings/small.toml:10:2: [generation] does nothing: the answers exist already"]
+    );
+    for (lines, message) in [
+        ("revision = 'x'", "`revision` belongs to models that are asked"),
+        ("audio = { form = 'audio_url' }", "`form` belongs to `openai` and `azure`"),
+        ("flow = { rpm = 1 }", "`flow` belongs to endpoints"),
+        ("match_by = 'name'", "unknown match_by `name`"),
+    ] {
+        let text = REPLAY.replace("preset = \"ccfqa\"", &format!("preset = \"ccfqa\"\n{lines}"));
+        let found = problems(&text, &[]);
+        assert!(found.len() == 1 && found[0].contains(message), "{lines}: {found:?}");
+    }
 }

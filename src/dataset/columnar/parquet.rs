@@ -201,7 +201,7 @@ impl ParquetFile {
 
     /// What starts a cursor in a column of media.
     pub(super) fn start(self: &Arc<Self>, media: &Media) -> Box<dyn Start> {
-        Box::new(ParquetStart { file: Arc::clone(self), media: media.clone() })
+        Box::new(Arc::new(ParquetStart { file: Arc::clone(self), media: media.clone() }))
     }
 }
 
@@ -317,8 +317,9 @@ struct ParquetStart {
     media: Media,
 }
 
-impl Start for ParquetStart {
-    fn start(&self, row: u64) -> Result<Box<dyn Forward>, String> {
+impl ParquetStart {
+    /// A reader of the column from a row on, which decodes at most so many rows at once; with that number.
+    fn reader(&self, row: u64, most: u64) -> Result<(ParquetRecordBatchReader, u64), String> {
         let none = || format!("the file has no row {row}");
         let group = self.file.group_of(row).ok_or_else(none)?;
         let rows = self.file.groups.get(group).ok_or_else(none)?;
@@ -329,7 +330,7 @@ impl Start for ParquetStart {
             _ => self.media.heavy.clone(),
         };
         let leaves: Vec<usize> = leaves.collect();
-        let size = self.file.batch(group, &leaves, BATCH_WITH_MEDIA);
+        let size = self.file.batch(group, &leaves, most);
         let count = |n: u64| usize::try_from(n).map_err(|_| none());
         let selection = RowSelection::from(vec![
             RowSelector::skip(count(row - rows.start)?),
@@ -344,11 +345,21 @@ impl Start for ParquetStart {
             .with_batch_size(size)
             .build()
             .map_err(reason)?;
+        Ok((reader, size as u64))
+    }
+}
+
+impl Start for Arc<ParquetStart> {
+    fn start(&self, row: u64) -> Result<Box<dyn Forward>, String> {
+        let (reader, size) = self.reader(row, BATCH_WITH_MEDIA)?;
+        let rows = Vec::new().into_iter();
         Ok(Box::new(ParquetForward {
+            start: Self::clone(self),
             reader,
-            kind: self.media.kind.clone(),
+            size,
+            narrow_to: None,
             next: row,
-            rows: Vec::new().into_iter(),
+            rows,
         }))
     }
 
@@ -358,10 +369,21 @@ impl Start for ParquetStart {
 }
 
 struct ParquetForward {
+    start: Arc<ParquetStart>,
     reader: ParquetRecordBatchReader,
-    kind: Kind,
+    /// Rows that the reader decodes at once.
+    size: u64,
+    /// Up to this row they are decoded one by one, after an error.
+    narrow_to: Option<u64>,
     next: u64,
     rows: std::vec::IntoIter<Arc<dyn crate::dataset::cursor::Cells>>,
+}
+
+impl ParquetForward {
+    fn batch(&mut self) -> Option<Result<RecordBatch, String>> {
+        let reader = &mut self.reader;
+        guarded(|| reader.next().transpose().map_err(reason)).transpose()
+    }
 }
 
 impl Forward for ParquetForward {
@@ -371,10 +393,24 @@ impl Forward for ParquetForward {
         if let Some(cells) = self.rows.next() {
             return Some((row, Ok(cells)));
         }
-        match self.reader.next()? {
-            Err(e) => Some((row, Err(format!("cannot be decoded: {}; get the file again", reason(e))))),
+        if self.narrow_to.is_some_and(|end| row >= end)
+            && let Ok((reader, size)) = self.start.reader(row, BATCH_WITH_MEDIA)
+        {
+            (self.reader, self.size, self.narrow_to) = (reader, size, None);
+        }
+        let mut batch = self.batch()?;
+        // One bad page fails all rows that are decoded with it: those before it are read one by one.
+        if batch.is_err()
+            && self.size > 1
+            && let Ok((reader, size)) = self.start.reader(row, 1)
+        {
+            (self.reader, self.narrow_to, self.size) = (reader, Some(row + self.size), size);
+            batch = self.batch()?;
+        }
+        match batch {
+            Err(e) => Some((row, Err(format!("cannot be decoded: {e}; get the file again")))),
             Ok(batch) => {
-                self.rows = rows_of(batch.columns().first()?, &self.kind).into_iter();
+                self.rows = rows_of(batch.columns().first()?, &self.start.media.kind).into_iter();
                 Some((row, Ok(self.rows.next()?)))
             }
         }

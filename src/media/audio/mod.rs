@@ -13,6 +13,7 @@ pub mod mel;
 mod resample;
 mod sniff;
 mod wav;
+pub mod windows;
 
 #[cfg(test)]
 mod fixtures;

@@ -151,6 +151,29 @@ fn check_windows(bytes: &[u8], rate: u32) {
     }
 }
 
+/// CP-Bench's rule: the first and the last 30 seconds of 45 overlap by 15; of 30 seconds both are the clip.
+#[test]
+fn windows_of_45_seconds_overlap_and_those_of_30_are_one() {
+    let clip = |seconds: usize| {
+        let samples = (0..seconds * 44_100).map(|n| ((n * n / 7) % 20_011) as i32 - 10_000).collect();
+        wav_of(&[samples], 16, 44_100)
+    };
+    let windows = |seconds: usize| {
+        let bytes = clip(seconds);
+        [Window::First, Window::Last].map(|window| decode_bytes(&bytes, &spec(window, 30.0)).unwrap())
+    };
+    let [first, last] = windows(45);
+    assert_eq!((first.record.start, first.samples.len()), (0, 480_000));
+    assert_eq!((last.record.start, last.samples.len()), (240_000, 480_000));
+    let overlap = 480_000 - 240_000;
+    assert_eq!(overlap, 15 * RATE as usize);
+    assert!(first.samples[overlap..] == last.samples[..overlap]);
+    assert_ne!(first.digest, last.digest);
+    let [first, last] = windows(30);
+    assert_eq!((first.record.start, first.samples.len(), last.record.start), (0, 480_000, 0));
+    assert_eq!(first.digest, last.digest);
+}
+
 #[test]
 fn windows_are_slices_of_the_whole() {
     let names = [

@@ -163,7 +163,7 @@ fn parse_format(chunk: &[u8], size: u64) -> Result<Format, AudioError> {
 
     if size < 16 || chunk.len() < 16 {
         return Err(bad(format!(
-            "its `fmt ` chunk has {size} bytes instead of 16 or more: convert it again"
+            "its `fmt ` chunk is cut short or has fewer than 16 bytes ({size}): convert it again"
         )));
     }
     let (channels, rate, block) = (u16_at(chunk, 2), u32_at(chunk, 4), u16_at(chunk, 12));

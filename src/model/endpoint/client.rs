@@ -62,6 +62,7 @@ impl Transport {
             .http2_adaptive_window(true);
         let mut secrets: Vec<ApiKey> = spec.key.iter().cloned().collect();
         secrets.extend(spec.extra_headers.iter().map(|(_, value)| value.clone()));
+        secrets.extend(spec.secrets.iter().cloned());
         let mut proxied_securely = false;
         if let Some(proxy) = &spec.proxy {
             proxied_securely = proxy.expose().starts_with("https");
@@ -84,6 +85,14 @@ impl Transport {
         }
         let client = builder.build().map_err(|error| EndpointError::Client { reason: chain(&error) })?;
         Ok(Self { client, secrets })
+    }
+
+    /// A reply without the secrets that it quotes.
+    pub(super) fn clean(&self, reply: Reply) -> Reply {
+        match std::str::from_utf8(&reply.body) {
+            Ok(text) => Reply { body: self.scrub(text).into(), ..reply },
+            Err(_) => reply,
+        }
     }
 
     /// Sends a body and reads the reply, within the time.

@@ -122,7 +122,7 @@ pub(super) fn turns<'a>(request: &'a Prepared, spec: &EndpointSpec) -> Result<Ve
                 Part::Text(text) => Piece::Text(Cow::Borrowed(text)),
                 Part::Audio(_) => match &clips.next().ok_or_else(missing)?.content {
                     AudioContent::File(file) => Piece::Audio(taken(file, spec)?),
-                    AudioContent::Features(_) => {
+                    AudioContent::Features(_) | AudioContent::Windows(_) => {
                         return Err(Refusal::Media(
                             "an endpoint takes clips as files, not as features".into(),
                         ));

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use super::body::Body;
 use super::client::{Broken, Transport};
 use super::dialect::{Refusal, check_unsent};
+use super::doorman::Doorman;
 use super::flow::{Flow, GivenUp, Permit, Rules, Signal};
 use super::reply::{Cause, Classified, Heard};
 use super::retry::Backoff;
@@ -69,6 +70,12 @@ impl EndpointModel {
         &self.spec
     }
 
+    /// What stands before its door while its servers are started: asks whether they are ready, by `url` where it is
+    /// given, and holds requests back until they are.
+    pub fn doorman(&self, url: Option<&str>) -> Result<Doorman, EndpointError> {
+        Doorman::new(&self.spec, &self.bases, url, Arc::clone(&self.flow))
+    }
+
     /// Why no request with these settings would be sent, if so: a setting is asked for that is not sent.
     pub fn refuses(&self, generation: &Generation) -> Option<String> {
         match check_unsent(&self.spec, generation) {
@@ -103,8 +110,10 @@ impl EndpointModel {
         let mut attempts = 0_u32;
         // Time in attempts and in waits between them: not in the queue, not in pauses.
         let mut spent = Duration::ZERO;
+        // Addresses that have refused it, and the one that has failed it last.
+        let (mut refused, mut avoid) = (Vec::new(), Vec::new());
         loop {
-            let permit = match self.flow.acquire(guess).await {
+            let permit = match self.flow.acquire(guess, &avoid).await {
                 Ok(permit) => permit,
                 Err(given_up) => {
                     return self.failed(Outcome::RequestError, self.sentence(&given_up), attempts, spent);
@@ -115,11 +124,23 @@ impl EndpointModel {
             let started = Instant::now();
             let classified = self.attempt(&body, &permit, time).await;
             let took = started.elapsed();
-            let down = settle(permit, &classified);
+            let address = permit.address();
+            // One of several servers may lack the model, or another key.
+            let elsewhere = matches!(&classified, Classified::Fail { .. })
+                && !refused.contains(&address)
+                && refused.len() + 1 < self.targets.len();
+            let down = settle(permit, &classified, elsewhere);
             let (cause, message, after) = match classified {
                 Classified::Answer(heard) => {
                     let answer = self.heard(heard, attempts, took);
                     return Answer { media_bytes: Some(body.media_bytes()), ..answer };
+                }
+                Classified::Fail { message } if elsewhere => {
+                    tracing::debug!(attempts, %message, "refused by one of several servers");
+                    refused.push(address);
+                    avoid.clone_from(&refused);
+                    spent += took;
+                    continue;
                 }
                 Classified::Fail { message } => {
                     return self.failed(Outcome::RequestError, message, attempts, spent + took);
@@ -127,6 +148,8 @@ impl EndpointModel {
                 Classified::Retry { cause, message, after } => (cause, message, after),
             };
             self.counts().retried(cause);
+            avoid.clone_from(&refused);
+            avoid.push(address);
             tracing::debug!(cause = cause.as_str(), attempts, down, %message, "an attempt failed");
             if down {
                 // The gate makes it wait, as long as patience lasts, unless another server is up.
@@ -182,12 +205,17 @@ impl EndpointModel {
         };
         match self.transport.post(target, body, time).await {
             Ok(reply) => match self.spec.dialect.classify(&reply) {
-                // Servers quote keys in what they say.
-                Classified::Fail { message } => Classified::Fail { message: self.transport.scrub(&message) },
-                Classified::Retry { cause, message, after } => {
-                    Classified::Retry { cause, message: self.transport.scrub(&message), after }
-                }
                 answer @ Classified::Answer(_) => answer,
+                // Servers quote keys in what they say. What is cut to a length must be clean before.
+                _ => match self.spec.dialect.classify(&self.transport.clean(reply)) {
+                    Classified::Fail { message } => {
+                        Classified::Fail { message: self.transport.scrub(&message) }
+                    }
+                    Classified::Retry { cause, message, after } => {
+                        Classified::Retry { cause, message: self.transport.scrub(&message), after }
+                    }
+                    answer @ Classified::Answer(_) => answer,
+                },
             },
             Err(Broken { message, for_good: true, .. }) => Classified::Fail { message },
             Err(Broken { cause, message, .. }) => Classified::Retry { cause, message, after: None },
@@ -214,8 +242,12 @@ impl EndpointModel {
     }
 
     fn sentence(&self, given_up: &GivenUp) -> String {
+        let (through, what) = match &self.spec.proxy {
+            Some(_) => (", asked through the proxy of the config,", "see whether proxy and server run"),
+            None => ("", "start the server again"),
+        };
         format!(
-            "{} has been down for {:.0} s ({}); start the server again and resume the run",
+            "{}{through} has been down for {:.0} s ({}); {what} and resume the run",
             self.shown.join(" and "),
             given_up.down_for.as_secs_f64(),
             given_up.why
@@ -224,11 +256,14 @@ impl EndpointModel {
 }
 
 /// Gives the permit back with what the attempt taught; true when the server was found down.
-fn settle(permit: Permit, classified: &Classified) -> bool {
+fn settle(permit: Permit, classified: &Classified, elsewhere: bool) -> bool {
     match classified {
         Classified::Answer(heard) => {
             let Usage { prompt_tokens, completion_tokens, .. } = heard.usage;
             permit.finish(&Signal::Good, Some(prompt_tokens.saturating_add(completion_tokens)))
+        }
+        Classified::Fail { message } if elsewhere => {
+            permit.finish(&Signal::Fault { cause: Cause::Server, message: message.clone() }, None)
         }
         Classified::Fail { .. } => permit.finish(&Signal::Good, None),
         Classified::Retry { cause, message, .. } => {
@@ -277,6 +312,14 @@ impl Model for EndpointModel {
 
     fn concurrency(&self) -> usize {
         self.spec.concurrency.max
+    }
+
+    fn finish(&self) {
+        self.flow.close();
+    }
+
+    fn is_idle(&self) -> bool {
+        self.flow.state().in_flight == 0
     }
 
     fn status(&self) -> Option<String> {

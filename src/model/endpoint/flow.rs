@@ -8,6 +8,12 @@
 //! A server is down when it cannot be reached, or when three faults in a row are all that is heard of it for
 //! a second. One of several is left out; when all are down everything pauses. A request is sent as a probe
 //! now and then, and what it finds decides. Giving up a wait, by dropping it, is safe at any moment.
+//!
+//! One of several servers that fails whatever it is asked, while another one answers, is left out in the same way: it
+//! would be the least loaded one. What a server has failed is tried at another one first.
+//!
+//! Who starts the servers himself can hold the gate while they are not there: nothing is sent then, patience does not
+//! run, and when it is released all servers count as up.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -25,6 +31,8 @@ const SILENCE: Duration = Duration::from_secs(1);
 /// The wait before the first probe; it doubles up to the longest.
 const FIRST_PROBE: Duration = Duration::from_millis(250);
 const LONGEST_PROBE: Duration = Duration::from_secs(5);
+/// The least patience with servers that somebody attends to: the time that he has to notice that one is gone.
+const ATTENDED: Duration = Duration::from_secs(30);
 /// What is left of the limit when the server has too much to do.
 const BACK_OFF: f64 = 0.7;
 
@@ -75,6 +83,7 @@ pub(super) struct FlowState {
     pub(super) paused_for: Option<Duration>,
     pub(super) why: Option<String>,
     pub(super) given_up: bool,
+    pub(super) held: Option<String>,
     pub(super) addresses: Vec<AddressState>,
 }
 
@@ -103,6 +112,12 @@ struct State {
     mean_tokens: Option<f64>,
     paused: Option<Instant>,
     given_up: bool,
+    /// Whether nothing more is sent.
+    closed: bool,
+    /// Why nothing may be sent.
+    held: Option<String>,
+    /// Whether somebody starts the servers again when they die.
+    attended: bool,
 }
 
 #[derive(Debug)]
@@ -175,6 +190,9 @@ impl Flow {
                 mean_tokens: None,
                 paused: None,
                 given_up: false,
+                closed: false,
+                held: None,
+                attended: false,
             }),
             gate: tokio::sync::Mutex::new(()),
             change: Notify::new(),
@@ -186,14 +204,14 @@ impl Flow {
     }
 
     /// Waits for the permission to send one attempt. `tokens` is a guess at what it costs, used until the
-    /// server has told what requests cost.
-    pub(super) async fn acquire(self: &Arc<Self>, tokens: u64) -> Result<Permit, GivenUp> {
+    /// server has told what requests cost. The addresses to `avoid` are taken where no other one is up.
+    pub(super) async fn acquire(self: &Arc<Self>, tokens: u64, avoid: &[usize]) -> Result<Permit, GivenUp> {
         let _first = self.gate.lock().await;
         loop {
             let until = {
                 let now = Instant::now();
                 let mut state = self.lock();
-                match state.next(&self.rules, now) {
+                match state.next(&self.rules, avoid, now) {
                     Next::Go(address, probe) => {
                         let booked = state.book(address, probe, tokens);
                         let flow = Arc::clone(self);
@@ -208,6 +226,33 @@ impl Flow {
                 None => self.change.notified().await,
             }
         }
+    }
+
+    /// Lets nothing more be sent: who waits, waits on.
+    pub(super) fn close(&self) {
+        self.lock().closed = true;
+    }
+
+    /// Somebody looks after the servers, and will hold the gate when they are gone.
+    pub(super) fn attend(&self) {
+        self.lock().attended = true;
+    }
+
+    /// Lets nothing be sent until it is released.
+    pub(super) fn hold(&self, why: String) {
+        self.lock().held = Some(why);
+    }
+
+    /// The servers are there.
+    pub(super) fn release(&self) {
+        let now = Instant::now();
+        let mut state = self.lock();
+        (state.held, state.paused, state.given_up) = (None, None, false);
+        for address in &mut state.addresses {
+            (address.strikes, address.heard, address.down) = (0, now, None);
+        }
+        drop(state);
+        self.change.notify_one();
     }
 
     /// How things stand.
@@ -225,14 +270,19 @@ impl Flow {
             paused_for: state.paused.map(|since| now.saturating_duration_since(since)),
             why: state.paused.and_then(|_| state.why()),
             given_up: state.given_up,
+            held: state.held.clone(),
             addresses: state.addresses.iter().map(address).collect(),
         }
     }
 }
 
 impl State {
-    fn next(&mut self, rules: &Rules, now: Instant) -> Next {
-        let paused_until = self.paused.map(|since| since + rules.patience);
+    fn next(&mut self, rules: &Rules, avoid: &[usize], now: Instant) -> Next {
+        if self.closed || self.held.is_some() {
+            return Next::Wait(None);
+        }
+        let patience = if self.attended { rules.patience.max(ATTENDED) } else { rules.patience };
+        let paused_until = self.paused.map(|since| since + patience);
         if paused_until.is_some_and(|until| until <= now) {
             self.given_up = true;
         }
@@ -247,8 +297,11 @@ impl State {
             let count = self.addresses.len().max(1);
             let turn = self.turn;
             let up = self.addresses.iter().enumerate().filter(|(_, address)| address.down.is_none());
-            up.min_by_key(|(index, address)| (address.in_flight, (index + count - turn % count) % count))
-                .map(|(index, _)| (index, false))
+            up.min_by_key(|(index, address)| {
+                let in_turn = (index + count - turn % count) % count;
+                (avoid.contains(index), address.in_flight, in_turn)
+            })
+            .map(|(index, _)| (index, false))
         };
         let Some((index, probe)) = choice else {
             if self.given_up {
@@ -318,14 +371,19 @@ impl State {
     }
 
     /// What an end says about the server; true when it is down.
-    fn judge(&mut self, index: usize, probe: bool, signal: &Signal, now: Instant) -> bool {
+    fn judge(&mut self, index: usize, probe: bool, signal: &Signal, sent: Instant, now: Instant) -> bool {
+        let heard = self.addresses.get(index).map(|address| address.heard);
+        let others = self.addresses.iter().enumerate().filter(|(other, _)| *other != index);
+        let others_answer =
+            others.into_iter().any(|(_, other)| other.down.is_none() && Some(other.heard) > heard);
         let Some(address) = self.addresses.get_mut(index) else { return false };
         let (unreachable, strike, message) = match signal {
             Signal::Good => (false, false, ""),
             Signal::Fault { cause, message } => (
                 matches!(cause, Cause::Connect | Cause::Dns),
                 matches!(cause, Cause::Overloaded | Cause::Gateway | Cause::Reset | Cause::Tls)
-                    || (probe && matches!(cause, Cause::Timeout)),
+                    || (matches!(cause, Cause::Timeout) && (probe || address.heard <= sent))
+                    || (others_answer && *cause != Cause::RateLimit),
                 message.as_str(),
             ),
         };
@@ -399,7 +457,7 @@ impl Permit {
         }
         state.release(self.address);
         state.adapt(&self.flow.rules.concurrency, signal, self.sent, now);
-        let down = state.judge(self.address, self.probe, signal, now);
+        let down = state.judge(self.address, self.probe, signal, self.sent, now);
         drop(state);
         self.open = false;
         self.flow.change.notify_one();

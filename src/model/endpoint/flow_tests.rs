@@ -15,11 +15,11 @@ fn fault(cause: Cause) -> Signal {
 
 /// A permit that must be there at once.
 async fn now(flow: &Arc<Flow>) -> Permit {
-    tokio::time::timeout(Duration::from_millis(1), flow.acquire(1)).await.expect("no permit").unwrap()
+    tokio::time::timeout(Duration::from_millis(1), flow.acquire(1, &[])).await.expect("no permit").unwrap()
 }
 
 async fn must_wait(flow: &Arc<Flow>, time: Duration) {
-    assert!(tokio::time::timeout(time, flow.acquire(1)).await.is_err(), "a permit came too early");
+    assert!(tokio::time::timeout(time, flow.acquire(1, &[])).await.is_err(), "a permit came too early");
 }
 
 #[tokio::test(start_paused = true)]
@@ -44,7 +44,7 @@ async fn those_who_wait_are_served_in_order() {
         .map(|index| {
             let (flow, order) = (Arc::clone(&flow), Arc::clone(&order));
             tokio::spawn(async move {
-                let permit = flow.acquire(1).await.unwrap();
+                let permit = flow.acquire(1, &[]).await.unwrap();
                 order.lock().unwrap().push(index);
                 tokio::time::sleep(Duration::from_millis(1)).await;
                 permit.finish(&Signal::Good, None);
@@ -118,7 +118,7 @@ async fn requests_a_minute_are_spread() {
     let flow = Flow::new(Rules { rpm: Some(120), ..rules(1, 100) }, 1);
     let start = Instant::now();
     for _ in 0..62 {
-        flow.acquire(1).await.unwrap().finish(&Signal::Good, None);
+        flow.acquire(1, &[]).await.unwrap().finish(&Signal::Good, None);
     }
     let took = start.elapsed().as_secs_f64();
     assert!((29.9..=30.1).contains(&took), "60 after a burst of two, two a second: {took}");
@@ -129,8 +129,8 @@ async fn tokens_a_minute_are_paid_as_the_server_counts_them() {
     let flow = Flow::new(Rules { tpm: Some(6000), ..rules(1, 100) }, 1);
     let start = Instant::now();
     // The burst of 500 is overdrawn by one request of 1500, whose guess was 10: 10 s at 100 a second.
-    flow.acquire(10).await.unwrap().finish(&Signal::Good, Some(1500));
-    let permit = flow.acquire(10).await.unwrap();
+    flow.acquire(10, &[]).await.unwrap().finish(&Signal::Good, Some(1500));
+    let permit = flow.acquire(10, &[]).await.unwrap();
     let took = start.elapsed().as_secs_f64();
     assert!((9.9..=10.1).contains(&took), "{took}");
     // Now requests are expected to cost what the first did, before they tell.
@@ -203,7 +203,7 @@ async fn everything_waits_while_the_server_is_down() {
             let flow = Arc::clone(&flow);
             tokio::spawn(async move {
                 loop {
-                    let permit = flow.acquire(1).await.unwrap();
+                    let permit = flow.acquire(1, &[]).await.unwrap();
                     tokio::time::sleep(Duration::from_millis(1)).await;
                     let dead = start.elapsed() < Duration::from_secs(10);
                     let signal = if dead { fault(Cause::Connect) } else { Signal::Good };
@@ -233,7 +233,7 @@ async fn patience_ends_and_a_probe_that_succeeds_opens_the_gate_again() {
     let flow = Flow::new(Rules { patience: Duration::from_secs(3), ..rules(1, 4) }, 1);
     now(&flow).await.finish(&fault(Cause::Connect), None);
     let given_up = loop {
-        match flow.acquire(1).await {
+        match flow.acquire(1, &[]).await {
             Ok(probe) => drop(probe.finish(&fault(Cause::Connect), None)),
             Err(given_up) => break given_up,
         }
@@ -242,7 +242,7 @@ async fn patience_ends_and_a_probe_that_succeeds_opens_the_gate_again() {
     assert_eq!(given_up.why, "no connection");
     assert!(flow.state().given_up);
     // What comes now fails at once, but for a probe now and then.
-    assert!(flow.acquire(1).await.is_err());
+    assert!(flow.acquire(1, &[]).await.is_err());
     tokio::time::sleep(LONGEST_PROBE).await;
     now(&flow).await.finish(&Signal::Good, None);
     assert!(!flow.state().given_up);
@@ -273,4 +273,120 @@ async fn a_dropped_probe_lets_another_one_go() {
     drop(probe);
     now(&flow).await.finish(&Signal::Good, None);
     assert_eq!(flow.state().paused_for, None);
+}
+
+/// One that fails at once would be the least loaded one, and take nearly all.
+#[tokio::test(start_paused = true)]
+async fn one_of_two_that_only_fails_is_left_out() {
+    let flow = Flow::new(rules(1, 4), 2);
+    let mut sick = 0;
+    for _ in 0..100 {
+        let permit = now(&flow).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        if permit.address() == 1 {
+            sick += 1;
+            permit.finish(&fault(Cause::Server), None);
+        } else {
+            permit.finish(&Signal::Good, None);
+        }
+    }
+    let state = flow.state();
+    assert!(state.addresses[1].down_for.is_some() && state.addresses[0].down_for.is_none(), "{state:?}");
+    assert!(sick < 20, "{sick} of 100");
+    assert_eq!(state.paused_for, None);
+    // It gets well, and a probe finds that out.
+    loop {
+        let permit = now(&flow).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let back = permit.address() == 1;
+        permit.finish(&Signal::Good, None);
+        if back {
+            break;
+        }
+    }
+    assert_eq!(flow.state().addresses[1].down_for, None);
+    // Alone, the same faults are those of requests.
+    let flow = Flow::new(rules(1, 4), 1);
+    for _ in 0..50 {
+        let permit = now(&flow).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert!(!permit.finish(&fault(Cause::Server), None));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_address_has_failed_goes_to_another_one() {
+    let flow = Flow::new(rules(1, 4), 3);
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        seen.push(flow.acquire(1, &seen).await.unwrap().address());
+    }
+    seen.sort_unstable();
+    assert_eq!(seen, [0, 1, 2]);
+    assert!(flow.acquire(1, &seen).await.is_ok(), "there is no other one");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_hangs_is_down() {
+    let flow = Flow::new(rules(1, 8), 1);
+    let permits = [now(&flow).await, now(&flow).await, now(&flow).await];
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    let down = permits.map(|permit| permit.finish(&fault(Cause::Timeout), None));
+    assert_eq!(down, [false, false, true]);
+    // One that answers others is busy, or the request is too much for it.
+    let flow = Flow::new(rules(1, 8), 1);
+    let permits = [now(&flow).await, now(&flow).await, now(&flow).await];
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    now(&flow).await.finish(&Signal::Good, None);
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    assert_eq!(permits.map(|permit| permit.finish(&fault(Cause::Timeout), None)), [false; 3]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_closed_gate_lets_nobody_in() {
+    let flow = Flow::new(rules(1, 4), 1);
+    let permit = now(&flow).await;
+    flow.close();
+    must_wait(&flow, Duration::from_secs(1000)).await;
+    assert_eq!(flow.state().in_flight, 1);
+    permit.finish(&Signal::Good, None);
+    assert_eq!(flow.state().in_flight, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_held_waits_without_losing_patience_and_finds_all_up() {
+    let flow = Flow::new(rules(1, 2), 1);
+    let permit = now(&flow).await;
+    assert!(permit.finish(&fault(Cause::Connect), None), "down");
+    flow.hold("waiting for server".to_owned());
+    must_wait(&flow, Duration::from_hours(1)).await;
+    assert_eq!(flow.state().held.as_deref(), Some("waiting for server"));
+    let waiting = tokio::spawn({
+        let flow = Arc::clone(&flow);
+        async move { flow.acquire(1, &[]).await.map(|permit| permit.probe) }
+    });
+    tokio::task::yield_now().await;
+    flow.release();
+    assert_eq!(waiting.await.unwrap(), Ok(false), "no probe: the server is known to be up");
+    let state = flow.state();
+    assert_eq!((state.held, state.paused_for, state.given_up), (None, None, false));
+}
+
+/// Even without patience, for a moment nobody knows yet that the server has died.
+#[tokio::test(start_paused = true)]
+async fn servers_that_are_looked_after_have_the_time_to_be_noticed() {
+    let flow = Flow::new(Rules { patience: Duration::ZERO, ..rules(1, 2) }, 1);
+    flow.attend();
+    let permit = now(&flow).await;
+    assert!(permit.finish(&fault(Cause::Connect), None));
+    // Probes find it down still.
+    for _ in 0..4 {
+        let probe = flow.acquire(1, &[]).await.unwrap();
+        assert!(probe.probe && probe.finish(&fault(Cause::Connect), None));
+    }
+    assert!(!flow.state().given_up);
+    tokio::time::sleep(ATTENDED).await;
+    let probe = flow.acquire(1, &[]).await.unwrap();
+    probe.finish(&fault(Cause::Connect), None);
+    assert!(flow.acquire(1, &[]).await.is_err(), "looked after, and forgotten");
 }

@@ -16,6 +16,7 @@ mod azure;
 mod body;
 mod client;
 mod dialect;
+mod doorman;
 mod endpoint_model;
 mod flow;
 mod gemini;
@@ -35,6 +36,7 @@ mod tests;
 mod tls_tests;
 mod transcription;
 
+pub use doorman::Doorman;
 pub use endpoint_model::EndpointModel;
 pub use probe::{About, Finding, Questions, Verdict};
 pub use reply::Cause;

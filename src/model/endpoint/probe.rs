@@ -260,7 +260,7 @@ fn unreachable(shown: &str, broken: &Broken) -> Finding {
 }
 
 /// The address that tells whether the model is there; for Azure, which has none, any of the server's.
-fn listing(base: &Url, spec: &EndpointSpec) -> Url {
+pub(super) fn listing(base: &Url, spec: &EndpointSpec) -> Url {
     match spec.dialect {
         Dialect::OpenAi | Dialect::Transcription => openai::listing(base),
         Dialect::Azure => base.clone(),

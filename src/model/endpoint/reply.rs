@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use jiff::Timestamp;
 use reqwest::StatusCode;
-use reqwest::header::{CONTENT_TYPE, HeaderMap};
+use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -164,6 +164,10 @@ impl Reply {
                 "the reply is cut short after {} bytes of JSON",
                 self.body.len()
             ))),
+            Err(_) if self.encoding().is_some() => Err(Classified::malformed(format!(
+                "the reply is compressed ({}), which was not asked for: see what stands before the server",
+                self.encoding().unwrap_or_default()
+            ))),
             Err(error) => Err(Classified::malformed(format!(
                 "the reply is no JSON ({error}): {}",
                 shorten(&String::from_utf8_lossy(&self.body))
@@ -201,6 +205,12 @@ impl Reply {
         }
     }
 
+    /// How the body is compressed, if it is.
+    fn encoding(&self) -> Option<&str> {
+        let value = self.headers.get(CONTENT_ENCODING)?.to_str().ok()?.trim();
+        (!value.is_empty() && value != "identity").then_some(value)
+    }
+
     fn is_html(&self) -> bool {
         let declared = self
             .headers
@@ -221,12 +231,14 @@ impl Reply {
     }
 }
 
-/// The text of a server's message in at most 300 characters and one line.
+/// The text of a server's message, without control characters, in at most 300 characters and one line.
 pub(super) fn shorten(text: &str) -> String {
     const MOST: usize = 300;
     let mut short = String::new();
     let mut count = 0;
-    for word in text.split_whitespace() {
+    // Codes that move a terminal's cursor, or colour it, are no part of a message.
+    let plain: String = text.chars().filter(|c| !c.is_control() || c.is_whitespace()).collect();
+    for word in plain.split_whitespace() {
         let space = usize::from(count > 0);
         let length = word.chars().count();
         if count + space + length > MOST {
@@ -355,6 +367,10 @@ mod tests {
         assert!(failed(reply(404, &[], page).json().unwrap_err()).contains("no such address or model (404)"));
 
         assert_eq!(retried(reply(200, &[], " \n").json().unwrap_err()).1, "the reply is empty");
+        let gzip = retried(
+            reply(200, &[("content-encoding", "gzip")], b"\x1f\x8b\x08".as_slice()).json().unwrap_err(),
+        );
+        assert!(gzip.1.starts_with("the reply is compressed (gzip)"), "{}", gzip.1);
         let (cause, message, _) = retried(reply(200, &[], "upstream error").json().unwrap_err());
         assert_eq!(cause, Cause::Malformed);
         assert!(message.ends_with(": upstream error"), "{message}");
@@ -381,6 +397,7 @@ mod tests {
     #[test]
     fn long_messages_are_cut_at_a_word() {
         assert_eq!(shorten(" a\n b\t c "), "a b c");
+        assert_eq!(shorten("\u{1b}[31mred\u{7} \u{9b}x"), "[31mred x");
         let long = shorten(&"word ".repeat(100));
         assert!(long.ends_with("word…") && long.chars().count() <= 301, "{long}");
         assert_eq!(shorten(&"é".repeat(400)).chars().count(), 301);

@@ -238,6 +238,8 @@ pub struct EndpointSpec {
     pub extra_body: Map<String, Value>,
     /// Headers that go with every request. Their values may be secrets.
     pub extra_headers: Vec<(String, ApiKey)>,
+    /// What else must be shown nowhere: values that stand within headers and the proxy's address.
+    pub secrets: Vec<ApiKey>,
     /// Whether the answer is asked for as a stream, for servers that only stream.
     pub stream: bool,
     /// Whether prompt strings go to `/completions` instead of chats to `/chat/completions`.
@@ -302,6 +304,7 @@ impl EndpointSpec {
             },
             extra_body: Map::new(),
             extra_headers: Vec::new(),
+            secrets: Vec::new(),
             stream: false,
             completions: false,
             image_detail: None,
@@ -310,7 +313,7 @@ impl EndpointSpec {
             timeout: Duration::from_mins(5),
             deadline: Duration::from_mins(30),
             retries: Retries {
-                max_attempts: 10,
+                max_attempts: 30,
                 base_delay: Duration::from_millis(500),
                 max_delay: Duration::from_secs(30),
             },

@@ -104,7 +104,7 @@ pub(super) fn check(spec: &EndpointSpec) -> Result<Vec<Url>, EndpointError> {
     spec.base_urls.iter().map(|text| address(text)).collect()
 }
 
-fn address(text: &str) -> Result<Url, EndpointError> {
+pub(super) fn address(text: &str) -> Result<Url, EndpointError> {
     let url = Url::parse(text.trim()).map_err(|error| EndpointError::Address {
         // What cannot be parsed cannot be stripped of secrets either.
         shown: if text.contains(['@', '?']) { "(not shown)".to_owned() } else { format!("`{text}`") },

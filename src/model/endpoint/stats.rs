@@ -38,6 +38,8 @@ pub struct EndpointStats {
     pub paused_for: Option<Duration>,
     /// What the server was last heard, or not heard, to say.
     pub paused_why: Option<String>,
+    /// Why nothing is sent, where whoever starts the server holds everything back.
+    pub held: Option<String>,
     /// Patience has ended: requests fail without being sent.
     pub given_up: bool,
     /// The addresses, in the order of the spec.
@@ -81,7 +83,9 @@ impl EndpointStats {
     /// most requests that may be under way at once.
     pub fn in_words(&self, patience: Duration, most: usize) -> Option<String> {
         let mut parts = Vec::new();
-        if let Some(paused) = self.paused_for {
+        if let Some(held) = &self.held {
+            parts.push(held.clone());
+        } else if let Some(paused) = self.paused_for {
             let (now, most) = (paused.as_secs(), patience.as_secs());
             let why = self.paused_why.as_deref().map(|why| format!(" ({why})")).unwrap_or_default();
             parts.push(if self.given_up {
@@ -117,6 +121,7 @@ impl EndpointStats {
         self.paused_for = flow.paused_for;
         self.paused_why = flow.why;
         self.given_up = flow.given_up;
+        self.held = flow.held;
         self.addresses = urls
             .iter()
             .zip(flow.addresses)
@@ -153,5 +158,7 @@ mod tests {
         stats.limit = 64;
         stats.paused_for = Some(Duration::from_secs(12));
         assert_eq!(words(&stats).as_deref(), Some("server is down, waiting since 12 s (up to 600 s)"));
+        stats.held = Some("waiting for server".to_owned());
+        assert_eq!(words(&stats).as_deref(), Some("waiting for server"));
     }
 }

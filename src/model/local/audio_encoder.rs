@@ -1,8 +1,8 @@
-//! The audio encoder of Qwen2-Audio: Whisper's (large-v3) encoder with pooling by two before the last norm.
+//! The audio encoder of Whisper, and that of Qwen2-Audio, which is the same with pooling by two before the last norm.
 //!
-//! The reference implementation computes all 1500 positions of the 30 s window and masks those of the padding as keys.
-//! No position that is used looks at them, so here they are not computed at all: a clip of 3 s takes a tenth of the
-//! work and gives the same values. Clips of different lengths are computed together, one after the other along the
+//! Whisper hears all 1500 positions of the 30 s window, silence behind the clip included. Of Qwen2-Audio's the reference
+//! implementation computes all too and masks those of the padding as keys. No position that is used looks at them, so
+//! here they are not computed at all: a clip of 3 s takes a tenth of the work and gives the same values. Clips of different lengths are computed together, one after the other along the
 //! rows; only attention goes clip by clip.
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use candle_core::{DType, Device, Result, Tensor};
 
 use super::config::AudioConfig;
-use super::nn::attn::attend;
+use super::nn::attn::{Sight, attend};
 use super::nn::linear::Linear;
 use super::nn::norm::LayerNorm;
 use super::weights::Weights;
@@ -29,8 +29,28 @@ pub fn audio_tokens(frames: usize) -> usize {
     positions(frames) / 2
 }
 
+/// Whose encoder it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Whisper's.
+    Whisper,
+    /// Qwen2-Audio's.
+    Qwen2Audio,
+}
+
+impl Kind {
+    /// What stands before the names of its tensors.
+    fn prefix(self) -> &'static str {
+        match self {
+            Self::Whisper => "model.encoder.",
+            Self::Qwen2Audio => "audio_tower.",
+        }
+    }
+}
+
 /// The encoder.
 pub(super) struct AudioEncoder {
+    kind: Kind,
     conv1: Linear,
     conv2: Linear,
     positions: Tensor,
@@ -53,10 +73,10 @@ struct Layer {
 
 impl AudioEncoder {
     /// Adds the encoder's tensors to `shapes`, by published name.
-    pub(super) fn shapes(config: &AudioConfig, shapes: &mut BTreeMap<String, Vec<usize>>) {
+    pub(super) fn shapes(config: &AudioConfig, kind: Kind, shapes: &mut BTreeMap<String, Vec<usize>>) {
         let (d, ffn) = (config.d_model, config.encoder_ffn_dim);
         let mut add = |name: String, shape: &[usize]| {
-            shapes.insert(format!("audio_tower.{name}"), shape.to_vec());
+            shapes.insert(format!("{}{name}", kind.prefix()), shape.to_vec());
         };
         add("conv1.weight".to_owned(), &[d, config.num_mel_bins, 3]);
         add("conv1.bias".to_owned(), &[d]);
@@ -87,10 +107,11 @@ impl AudioEncoder {
     }
 
     /// Loads the encoder.
-    pub(super) fn load(config: &AudioConfig, weights: &Weights) -> Result<Self> {
+    pub(super) fn load(config: &AudioConfig, kind: Kind, weights: &Weights) -> Result<Self> {
+        let prefix = kind.prefix();
         let layers = (0..config.encoder_layers)
             .map(|layer| {
-                let name = |part: &str| format!("audio_tower.layers.{layer}.{part}");
+                let name = |part: &str| format!("{prefix}layers.{layer}.{part}");
                 let qkv = ["q_proj", "k_proj", "v_proj"].map(|part| name(&format!("self_attn.{part}")));
                 Ok(Layer {
                     attention_norm: LayerNorm::load(weights, &name("self_attn_layer_norm"))?,
@@ -104,17 +125,18 @@ impl AudioEncoder {
             .collect::<Result<Vec<_>>>()?;
         // Convolutions as products: the taps of one output lie side by side, tap by tap.
         let conv = |name: &str| {
-            let weight = weights.get(&format!("audio_tower.{name}.weight"))?;
+            let weight = weights.get(&format!("{prefix}{name}.weight"))?;
             let (out, inner, taps) = weight.dims3()?;
             let weight = weight.transpose(1, 2)?.reshape((out, taps * inner))?;
-            Linear::new(&weight, Some(weights.get(&format!("audio_tower.{name}.bias"))?))
+            Linear::new(&weight, Some(weights.get(&format!("{prefix}{name}.bias"))?))
         };
         Ok(Self {
+            kind,
             conv1: conv("conv1")?,
             conv2: conv("conv2")?,
-            positions: weights.get("audio_tower.embed_positions.weight")?,
+            positions: weights.get(&format!("{prefix}embed_positions.weight"))?,
             layers,
-            norm: LayerNorm::load(weights, "audio_tower.layer_norm")?,
+            norm: LayerNorm::load(weights, &format!("{prefix}layer_norm"))?,
             heads: config.encoder_attention_heads,
             bins: config.num_mel_bins,
             device: weights.device().clone(),
@@ -122,7 +144,8 @@ impl AudioEncoder {
         })
     }
 
-    /// Pooled and normed vectors of each clip, (tokens, width). Every clip must have at least one token.
+    /// Normed vectors of each clip, (tokens, width): 1500 of Whisper's, of Qwen2-Audio's one for each audio token, of which
+    /// there must be at least one.
     pub(super) fn encode(&self, clips: &[&LogMel]) -> Result<Vec<Tensor>> {
         let starts = clips.iter().map(|clip| self.convolve(clip)).collect::<Result<Vec<_>>>()?;
         let lengths = starts.iter().map(|start| start.dim(0)).collect::<Result<Vec<_>>>()?;
@@ -136,6 +159,11 @@ impl AudioEncoder {
         let mut start = 0;
         let mut pooled = Vec::with_capacity(clips.len());
         for &length in &lengths {
+            if self.kind == Kind::Whisper {
+                pooled.push(self.norm.forward(&x.narrow(0, start, length)?)?);
+                start += length;
+                continue;
+            }
             let tokens = length / 2;
             let clip = x.narrow(0, start, tokens * 2)?.contiguous()?;
             let (_, width) = clip.dims2()?;
@@ -147,7 +175,7 @@ impl AudioEncoder {
         Ok(pooled)
     }
 
-    /// The two convolutions, GELUs and positions: (positions that hold sound, width).
+    /// The two convolutions, GELUs and positions: (positions, width).
     fn convolve(&self, clip: &LogMel) -> Result<Tensor> {
         if clip.bins != self.bins
             || clip.frames != FRAMES
@@ -161,7 +189,10 @@ impl AudioEncoder {
                 clip.frames
             );
         }
-        let count = positions(clip.valid_frames);
+        let count = match self.kind {
+            Kind::Whisper => FRAMES / 2,
+            Kind::Qwen2Audio => positions(clip.valid_frames),
+        };
         // The second convolution looks at frames -1 to 2 · count - 1 of the first.
         let rows = 2 * count;
         let taps = 3 * self.bins;
@@ -204,7 +235,7 @@ impl AudioEncoder {
         let mut outs = Vec::with_capacity(lengths.len());
         for &length in lengths {
             let clip = |x: &Tensor| x.narrow(1, start, length);
-            outs.push(attend(&clip(&queries)?, &clip(&keys)?, &clip(&values)?, scale, false)?);
+            outs.push(attend(&clip(&queries)?, &clip(&keys)?, &clip(&values)?, scale, Sight::All)?);
             start += length;
         }
         let attended = match &outs[..] {

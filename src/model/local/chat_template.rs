@@ -70,6 +70,9 @@ impl ChatTemplate {
         let mut context: serde_json::Map<String, Value> =
             self.roles.iter().map(|(role, token)| (role.clone(), Value::from(token.as_str()))).collect();
         context.insert("messages".to_owned(), Value::from(messages));
+        // The reference implementation always gives these two.
+        context.insert("tools".to_owned(), Value::Null);
+        context.insert("documents".to_owned(), Value::Null);
         context.insert("add_generation_prompt".to_owned(), Value::from(add_generation_prompt));
         self.environment
             .get_template(NAME)
@@ -82,6 +85,34 @@ impl ChatTemplate {
         let messages = messages.iter().map(message_value).collect::<Result<Vec<_>, String>>()?;
         self.render_values(&messages, true)
     }
+}
+
+impl ChatTemplate {
+    /// The same for a text model, whose templates want each message as one string: its texts, one behind the other.
+    pub fn render_text(&self, messages: &[Message]) -> Result<String, String> {
+        let messages = messages.iter().map(text_value).collect::<Result<Vec<_>, String>>()?;
+        self.render_values(&messages, true)
+    }
+}
+
+/// A message as templates of text models want it.
+fn text_value(message: &Message) -> Result<Value, String> {
+    let mut content = String::new();
+    for part in &message.parts {
+        match part {
+            Part::Text(text) => content.push_str(text),
+            Part::Audio(audio) => {
+                return Err(format!("the prompt holds a clip ({}), and a text model hears none", audio.name));
+            }
+            Part::Image(image) => {
+                return Err(format!(
+                    "the prompt holds an image ({}), and a text model sees none",
+                    image.name
+                ));
+            }
+        }
+    }
+    Ok(json!({"role": message.role.as_str(), "content": content}))
 }
 
 /// The template called `default` where there are several, else the only one.

@@ -10,9 +10,11 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::decoder::{Biases, DecoderConfig, LayerConfig};
 use super::error::LoadError;
+use super::nn::rope::Rope;
 
-/// The architecture that this room implements, as `model_type` names it.
+/// The architecture of this config, as `model_type` names it.
 pub const QWEN2_AUDIO: &str = "qwen2_audio";
 
 /// What is needed of a checkpoint, for error sentences.
@@ -171,6 +173,65 @@ impl TextConfig {
     }
 }
 
+impl AudioConfig {
+    /// The first thing that this program cannot compute; `prefix` stands before the fields' names.
+    pub(super) fn fault(&self, prefix: &str) -> Option<String> {
+        let counts = [
+            ("num_mel_bins", self.num_mel_bins, 4096),
+            ("encoder_layers", self.encoder_layers, 4096),
+            ("encoder_attention_heads", self.encoder_attention_heads, 4096),
+            ("encoder_ffn_dim", self.encoder_ffn_dim, 1 << 20),
+            ("d_model", self.d_model, 1 << 20),
+        ];
+        for (name, value, most) in counts {
+            if value == 0 || value > most {
+                return Some(format!("{prefix}{name} is {value}; expected 1 to {most}"));
+            }
+        }
+        if self.max_source_positions != 1500 {
+            return Some(format!(
+                "{prefix}max_source_positions is {}; the 30-second window needs 1500",
+                self.max_source_positions
+            ));
+        }
+        if !self.d_model.is_multiple_of(self.encoder_attention_heads) {
+            return Some(format!(
+                "{prefix}d_model {} is no multiple of encoder_attention_heads {}",
+                self.d_model, self.encoder_attention_heads
+            ));
+        }
+        (self.activation_function != "gelu").then(|| {
+            format!("{prefix}activation_function is `{}`; only `gelu` is built in", self.activation_function)
+        })
+    }
+}
+
+impl TextConfig {
+    /// The decoder that it describes.
+    pub(super) fn decoder(&self) -> DecoderConfig {
+        let width = self.head_width();
+        DecoderConfig {
+            prefix: "language_model.",
+            vocabulary: self.vocab_size,
+            hidden: self.hidden_size,
+            ffn: self.intermediate_size,
+            heads: self.num_attention_heads,
+            kv_heads: self.kv_heads(),
+            width,
+            positions: self.max_position_embeddings,
+            epsilon: self.rms_norm_eps,
+            scale: 1.0 / (width as f64).sqrt(),
+            tied: self.tie_word_embeddings,
+            biases: Biases { qkv: true, ..Biases::default() },
+            head_norms: false,
+            gemma: false,
+            norms_less_one: false,
+            frequencies: vec![Rope::frequencies(width, self.theta())],
+            layers: vec![LayerConfig { rope: 0, window: None }; self.num_hidden_layers],
+        }
+    }
+}
+
 impl Config {
     /// Reads and checks `config.json`.
     pub fn read(folder: &Path) -> Result<Self, LoadError> {
@@ -198,13 +259,11 @@ impl Config {
 
     /// The first thing in the config that this program cannot compute.
     fn fault(&self) -> Option<String> {
-        let (audio, text) = (&self.audio, &self.text);
+        let text = &self.text;
+        if let Some(fault) = self.audio.fault("audio_config.") {
+            return Some(fault);
+        }
         let counts = [
-            ("audio_config.num_mel_bins", audio.num_mel_bins, 4096),
-            ("audio_config.encoder_layers", audio.encoder_layers, 4096),
-            ("audio_config.encoder_attention_heads", audio.encoder_attention_heads, 4096),
-            ("audio_config.encoder_ffn_dim", audio.encoder_ffn_dim, 1 << 20),
-            ("audio_config.d_model", audio.d_model, 1 << 20),
             ("text_config.vocab_size", text.vocab_size, 1 << 26),
             ("text_config.hidden_size", text.hidden_size, 1 << 20),
             ("text_config.intermediate_size", text.intermediate_size, 1 << 22),
@@ -217,18 +276,6 @@ impl Config {
             if value == 0 || value > most {
                 return Some(format!("{name} is {value}; expected 1 to {most}"));
             }
-        }
-        if audio.max_source_positions != 1500 {
-            return Some(format!(
-                "audio_config.max_source_positions is {}; the 30-second window needs 1500",
-                audio.max_source_positions
-            ));
-        }
-        if !audio.d_model.is_multiple_of(audio.encoder_attention_heads) {
-            return Some(format!(
-                "audio_config.d_model {} is no multiple of encoder_attention_heads {}",
-                audio.d_model, audio.encoder_attention_heads
-            ));
         }
         if !text.num_attention_heads.is_multiple_of(text.kv_heads()) {
             return Some(format!(
@@ -245,12 +292,6 @@ impl Config {
             return Some(format!(
                 "text_config.hidden_size {} is no multiple of num_attention_heads {}",
                 text.hidden_size, text.num_attention_heads
-            ));
-        }
-        if audio.activation_function != "gelu" {
-            return Some(format!(
-                "audio_config.activation_function is `{}`; only `gelu` is built in",
-                audio.activation_function
             ));
         }
         if text.hidden_act != "silu" {
@@ -285,6 +326,29 @@ impl Config {
     }
 }
 
+/// The `model_type` of a checkpoint's `config.json`.
+pub(super) fn model_type(folder: &Path) -> Result<String, LoadError> {
+    let value: Value = read_json(folder, "config.json")?;
+    Ok(value.get("model_type").and_then(Value::as_str).unwrap_or_default().to_owned())
+}
+
+/// The ids that end a response: those of `generation_config.json` and the tokenizer's own. There must be one.
+pub(super) fn all_stop_ids(folder: &Path, eos_id: Option<u32>) -> Result<Vec<u32>, LoadError> {
+    let mut ids = stop_ids(folder)?;
+    ids.extend(eos_id);
+    ids.sort_unstable();
+    ids.dedup();
+    if ids.is_empty() {
+        return Err(LoadError::Unfit {
+            folder: folder.to_path_buf(),
+            problem: "neither generation_config.json (eos_token_id) nor tokenizer_config.json (eos_token) says which \
+                      token ends a response"
+                .to_owned(),
+        });
+    }
+    Ok(ids)
+}
+
 /// The ids that end a response, from `generation_config.json` (one id or a list; the file may be absent).
 pub fn stop_ids(folder: &Path) -> Result<Vec<u32>, LoadError> {
     let path = folder.join("generation_config.json");
@@ -305,14 +369,14 @@ pub fn stop_ids(folder: &Path) -> Result<Vec<u32>, LoadError> {
 }
 
 /// Checks that `preprocessor_config.json`, where it is, asks for the features that this program makes.
-pub fn check_preprocessor(folder: &Path, config: &Config) -> Result<(), LoadError> {
+pub fn check_preprocessor(folder: &Path, bins: usize) -> Result<(), LoadError> {
     let path = folder.join("preprocessor_config.json");
     if !path.exists() {
         return Err(missing(folder, "preprocessor_config.json"));
     }
     let value: Value = read_json(folder, "preprocessor_config.json")?;
     let expected = [
-        ("feature_size", config.audio.num_mel_bins as u64, "config.json (audio_config.num_mel_bins)"),
+        ("feature_size", bins as u64, "config.json (num_mel_bins)"),
         ("sampling_rate", 16_000, "the Whisper features that are built in"),
         ("hop_length", 160, "the Whisper features that are built in"),
         ("n_fft", 400, "the Whisper features that are built in"),

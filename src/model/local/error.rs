@@ -63,6 +63,14 @@ pub enum LoadError {
     /// The device or number format cannot be had.
     #[error(transparent)]
     Device(#[from] DeviceError),
+    /// What a recogniser of speech was told makes no sense to the model.
+    #[error("{}: {problem}", .folder.display())]
+    Speech {
+        /// The model's folder.
+        folder: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
     /// The weights could not be brought to the device.
     #[error("{}: the weights cannot be loaded: {problem}", .folder.display())]
     Weights {
@@ -78,6 +86,7 @@ impl LoadError {
     pub fn key(&self) -> &'static str {
         match self {
             Self::Device(error) => error.key(),
+            Self::Speech { .. } => "transcription",
             _ => "weights",
         }
     }

@@ -3,9 +3,9 @@
 
 use candle_core::{Result, Tensor};
 
-use super::qwen2::{Qwen2, Segment};
+use super::decoder::{Decoder, Segment};
 use super::sampler::Sampler;
-use super::tokenizer::AudioTokenizer;
+use super::tokenizer::TextTokenizer;
 use crate::types::Generation;
 
 /// The most tokens of prompts that go through the model at once; bounds the memory of a large batch.
@@ -49,7 +49,7 @@ impl Sequence {
     }
 
     /// The embeddings of the tokens `from..to`, as pieces to be put together.
-    fn embed(&self, text: &Qwen2, from: usize, to: usize, pieces: &mut Vec<Tensor>) -> Result<()> {
+    fn embed(&self, text: &Decoder, from: usize, to: usize, pieces: &mut Vec<Tensor>) -> Result<()> {
         let mut at = from;
         for clip in &self.clips {
             let tokens = clip.vectors.dim(0)?;
@@ -131,10 +131,38 @@ fn shared_prefixes(asks: &[Ask<'_>]) -> Result<Vec<(usize, usize)>> {
     Ok(plan)
 }
 
+/// Generates for the requests whose prompts are good, together; the others keep their sentence. `most` are the positions
+/// of the model.
+pub(super) fn respond(
+    text: &Decoder,
+    tokenizer: &TextTokenizer,
+    stop_ids: &[u32],
+    most: usize,
+    requests: Vec<std::result::Result<(Sequence, Sampler, &Generation), String>>,
+) -> Result<Vec<std::result::Result<Generated, String>>> {
+    let mut asks = Vec::new();
+    let mut sentences = Vec::with_capacity(requests.len());
+    for request in requests {
+        sentences.push(request.map(|(sequence, sampler, generation)| {
+            let limit = generation.max_new_tokens.min(most.saturating_sub(sequence.ids.len()));
+            asks.push(Ask { sequence, generation, sampler, limit });
+        }));
+    }
+    let generated = if asks.is_empty() { Vec::new() } else { generate(text, tokenizer, stop_ids, asks)? };
+    let mut generated = generated.into_iter();
+    Ok(sentences
+        .into_iter()
+        .map(|sentence| {
+            sentence?;
+            generated.next().unwrap_or_else(|| Err("the batch gave too few answers".to_owned()))
+        })
+        .collect())
+}
+
 /// Generates for all requests. A request whose logits break fails alone; an error of the device fails all.
-pub(super) fn generate(
-    text: &Qwen2,
-    tokenizer: &AudioTokenizer,
+fn generate(
+    text: &Decoder,
+    tokenizer: &TextTokenizer,
     stop_ids: &[u32],
     mut asks: Vec<Ask<'_>>,
 ) -> Result<Vec<std::result::Result<Generated, String>>> {
@@ -184,7 +212,7 @@ pub(super) fn generate(
 
 /// Computes all prompts and gives the logits behind each.
 pub(super) fn prefill(
-    text: &Qwen2,
+    text: &Decoder,
     asks: &[Ask<'_>],
     longest: usize,
     cache: &super::nn::cache::Cache,
@@ -211,7 +239,7 @@ pub(super) fn prefill(
 
 /// Computes segments, as many at once as memory allows.
 fn run(
-    text: &Qwen2,
+    text: &Decoder,
     asks: &[Ask<'_>],
     segments: &[Segment],
     cache: &super::nn::cache::Cache,
@@ -240,7 +268,7 @@ fn run(
 
 /// Picks the next token of a response; gives the response if it ends with it.
 fn next(
-    tokenizer: &AudioTokenizer,
+    tokenizer: &TextTokenizer,
     stop_ids: &[u32],
     ask: &mut Ask<'_>,
     ids: &mut Vec<u32>,

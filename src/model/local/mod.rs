@@ -6,20 +6,23 @@
 pub mod audio_encoder;
 pub mod chat_template;
 pub mod config;
+mod decoder;
 pub mod device;
+mod engine;
 pub mod error;
 pub mod generate;
 mod nn;
 mod projector;
-mod qwen2;
 pub mod qwen2_audio;
 pub mod sampler;
+pub mod text;
 pub mod tokenizer;
 mod weights;
+pub mod whisper;
 mod worker;
 
+pub use engine::{Inventory, SpeechSpec};
 pub use error::LoadError;
-pub use qwen2_audio::Inventory;
 pub use worker::{Inspected, LocalModel, LocalSpec, check};
 
 /// The first line of an error of candle, without its backtrace.

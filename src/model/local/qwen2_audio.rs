@@ -7,19 +7,23 @@ use std::path::Path;
 
 use candle_core::{DType, Device, Result, Tensor};
 
-use super::audio_encoder::{AudioEncoder, audio_tokens};
+use super::audio_encoder::{AudioEncoder, Kind, audio_tokens};
 use super::chat_template::ChatTemplate;
 use super::config::{self, Config};
+use super::decoder::Decoder;
 use super::device::DtypeChoice;
+use super::engine::{self, Engine, Inventory, Reply};
 use super::error::LoadError;
 use super::generate::{self, Ask, Generated, Placed, Sequence};
 use super::projector::Projector;
-use super::qwen2::Qwen2;
 use super::sampler::Sampler;
 use super::tokenizer::AudioTokenizer;
-use super::weights::Checkpoint;
-use crate::model::Prepared;
+use super::weights::{Checkpoint, Names};
+use crate::model::{AudioNeed, Prepared};
 use crate::types::{Digest, LogMel, PreparedAudio, Prompt};
+
+/// The audio window of the encoder in seconds.
+const WINDOW_SECONDS: f64 = 30.0;
 
 /// The most clips and bytes that are remembered after they were encoded.
 const MOST_CLIPS: usize = 256;
@@ -28,29 +32,6 @@ const MOST_BYTES: usize = 512 << 20;
 /// The most positions that go through the encoder at once: four whole windows.
 const MOST_POSITIONS: usize = 6000;
 
-/// What a folder holds, found out from the headers and small files alone.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Inventory {
-    /// The architecture: `qwen2_audio`.
-    pub architecture: String,
-    /// Numbers in all tensors.
-    pub parameters: u64,
-    /// Number formats on disk, the commonest first.
-    pub dtypes: Vec<String>,
-    /// Bytes of the weights files.
-    pub bytes: u64,
-    /// The weights files.
-    pub files: Vec<String>,
-    /// Mel bands of the audio features.
-    pub bins: usize,
-    /// Rows of the embedding.
-    pub vocabulary: usize,
-    /// The most tokens of prompt and response together.
-    pub max_positions: usize,
-    /// Digest of the model's files; see `weights.rs` for what it covers.
-    pub digest: Digest,
-}
-
 /// A folder that was checked and whose weights were not read.
 pub(super) struct Checked {
     config: Config,
@@ -58,78 +39,71 @@ pub(super) struct Checked {
     template: ChatTemplate,
     stop_ids: Vec<u32>,
     checkpoint: Checkpoint,
-    /// What was found.
-    pub inventory: Inventory,
+    inventory: Inventory,
 }
 
 impl Checked {
     /// Checks everything of a folder but the values of its weights.
     pub(super) fn read(folder: &Path) -> std::result::Result<Self, LoadError> {
-        if !folder.is_dir() {
-            return Err(LoadError::NoFolder(folder.to_path_buf()));
-        }
         let config = Config::read(folder)?;
-        config::check_preprocessor(folder, &config)?;
+        config::check_preprocessor(folder, config.audio.num_mel_bins)?;
         let tokenizer = AudioTokenizer::read(folder, &config)?;
-        let template = ChatTemplate::read(folder, tokenizer.roles.clone())?;
-        let mut stop_ids = config::stop_ids(folder)?;
-        stop_ids.extend(tokenizer.eos_id);
-        stop_ids.sort_unstable();
-        stop_ids.dedup();
-        if stop_ids.is_empty() {
-            return Err(LoadError::Unfit {
-                folder: folder.to_path_buf(),
-                problem: "neither generation_config.json (eos_token_id) nor tokenizer_config.json (eos_token) says \
-                          which token ends a response"
-                    .to_owned(),
-            });
-        }
-        let checkpoint = Checkpoint::open(folder)?;
+        let template = ChatTemplate::read(folder, tokenizer.text.roles.clone())?;
+        let stop_ids = config::all_stop_ids(folder, tokenizer.text.eos_id)?;
+        let checkpoint = Checkpoint::open(folder, Names::Composite)?;
         let mut shapes = BTreeMap::new();
-        AudioEncoder::shapes(&config.audio, &mut shapes);
+        AudioEncoder::shapes(&config.audio, Kind::Qwen2Audio, &mut shapes);
         Projector::shapes(&config, &mut shapes);
-        Qwen2::shapes(&config.text, &mut shapes);
-        let report = checkpoint.compare(&shapes, config.text.tie_word_embeddings);
+        Decoder::shapes(&config.text.decoder(), &mut shapes);
+        let tied = config.text.tie_word_embeddings;
+        let report = checkpoint.compare(&shapes, if tied { &["language_model.lm_head.weight"] } else { &[] });
         if !report.is_empty() {
             return Err(LoadError::Tensors { folder: folder.to_path_buf(), report });
         }
-        let inventory = Inventory {
-            architecture: config::QWEN2_AUDIO.to_owned(),
-            parameters: checkpoint.parameters(),
-            dtypes: checkpoint
-                .dtypes()
-                .into_iter()
-                .map(|dtype| super::device::dtype_name(dtype).to_owned())
-                .collect(),
-            bytes: checkpoint.bytes(),
-            files: checkpoint.files(),
-            bins: config.audio.num_mel_bins,
-            vocabulary: config.text.vocab_size,
-            max_positions: config.text.max_position_embeddings,
-            digest: checkpoint.digest()?,
-        };
+        let inventory = Inventory::of(
+            &checkpoint,
+            config::QWEN2_AUDIO,
+            Some(config.audio.num_mel_bins),
+            (config.text.vocab_size, config.text.max_position_embeddings),
+        )?;
         Ok(Self { config, tokenizer, template, stop_ids, checkpoint, inventory })
     }
 
-    /// The commonest number format on disk.
-    pub(super) fn dtype(&self) -> DType {
-        self.checkpoint.dtypes().first().copied().unwrap_or(DType::F32)
-    }
-
-    /// Brings the weights to the device.
-    pub(super) fn load(self, dtype: DType, device: &Device) -> std::result::Result<Qwen2Audio, LoadError> {
+    fn bring(self, dtype: DType, device: &Device) -> std::result::Result<Qwen2Audio, LoadError> {
         let Self { config, tokenizer, template, stop_ids, checkpoint, .. } = self;
         let weights = checkpoint.map(dtype, device)?;
-        let parts = || -> Result<(AudioEncoder, Projector, Qwen2)> {
+        let parts = || -> Result<(AudioEncoder, Projector, Decoder)> {
             Ok((
-                AudioEncoder::load(&config.audio, &weights)?,
+                AudioEncoder::load(&config.audio, Kind::Qwen2Audio, &weights)?,
                 Projector::load(&weights)?,
-                Qwen2::load(&config.text, &weights)?,
+                Decoder::load(&config.text.decoder(), &weights)?,
             ))
         };
         let (encoder, projector, text) = parts().map_err(|error| checkpoint.failed(&error))?;
         let remembered = Remembered::default();
         Ok(Qwen2Audio { config, tokenizer, template, stop_ids, encoder, projector, text, remembered })
+    }
+}
+
+impl engine::Checked for Checked {
+    fn inventory(&self) -> &Inventory {
+        &self.inventory
+    }
+
+    fn audio(&self) -> (AudioNeed, f64) {
+        (AudioNeed::LogMel { bins: self.config.audio.num_mel_bins }, WINDOW_SECONDS)
+    }
+
+    fn on_disk(&self) -> DType {
+        self.checkpoint.dtype()
+    }
+
+    fn load(
+        self: Box<Self>,
+        dtype: DType,
+        device: &Device,
+    ) -> std::result::Result<Box<dyn Engine>, LoadError> {
+        Ok(Box::new(self.bring(dtype, device)?))
     }
 }
 
@@ -141,7 +115,7 @@ pub struct Qwen2Audio {
     stop_ids: Vec<u32>,
     encoder: AudioEncoder,
     projector: Projector,
-    text: Qwen2,
+    text: Decoder,
     remembered: Remembered,
 }
 
@@ -174,8 +148,8 @@ impl Qwen2Audio {
     /// Loads a folder.
     pub fn load(folder: &Path, dtype: DtypeChoice, device: &Device) -> std::result::Result<Self, LoadError> {
         let checked = Checked::read(folder)?;
-        let dtype = dtype.resolve(device, checked.dtype());
-        checked.load(dtype, device)
+        let dtype = dtype.resolve(device, checked.checkpoint.dtype());
+        checked.bring(dtype, device)
     }
 
     /// The config.
@@ -277,42 +251,23 @@ impl Qwen2Audio {
     ) -> Result<Vec<std::result::Result<(Expanded, Generated), String>>> {
         let expanded: Vec<std::result::Result<(Expanded, Sampler), String>> =
             requests.iter().map(|request| self.prepare(request)).collect();
-        let good: Vec<(&Prepared, &Expanded, &Sampler)> = requests
+        let good = requests
             .iter()
             .zip(&expanded)
-            .filter_map(|(request, expanded)| {
-                let (expanded, sampler) = expanded.as_ref().ok()?;
-                Some((request, expanded, sampler))
-            })
-            .collect();
-        let sequences =
-            self.place(good.iter().map(|(request, expanded, _)| (*expanded, &request.audio[..])))?;
-        let most = self.config.text.max_position_embeddings;
-        let asks: Vec<Ask<'_>> = good
-            .iter()
-            .zip(sequences)
-            .map(|(&(request, _, sampler), sequence)| Ask {
-                limit: request.generation.max_new_tokens.min(most - sequence.ids.len()),
-                sequence,
-                generation: &request.generation,
-                sampler: sampler.clone(),
-            })
-            .collect();
+            .filter_map(|(request, expanded)| Some((&expanded.as_ref().ok()?.0, &request.audio[..])));
+        let mut sequences = self.place(good)?.into_iter();
+        let asked = requests.iter().zip(&expanded).map(|(request, expanded)| {
+            let (_, sampler) = expanded.as_ref().map_err(String::clone)?;
+            let sequence = sequences.next().ok_or("a prompt got lost")?;
+            Ok((sequence, sampler.clone(), &request.generation))
+        });
         let stop_ids = if ignore_stops { &[][..] } else { &self.stop_ids[..] };
-        let generated = if asks.is_empty() {
-            Vec::new()
-        } else {
-            generate::generate(&self.text, &self.tokenizer, stop_ids, asks)?
-        };
-        let mut generated = generated.into_iter();
+        let most = self.config.text.max_position_embeddings;
+        let generated = generate::respond(&self.text, &self.tokenizer.text, stop_ids, most, asked.collect())?;
         Ok(expanded
             .into_iter()
-            .map(|expanded| {
-                let (expanded, _) = expanded?;
-                let generated =
-                    generated.next().unwrap_or_else(|| Err("the batch gave too few answers".to_owned()));
-                generated.map(|generated| (expanded, generated))
-            })
+            .zip(generated)
+            .map(|(expanded, generated)| Ok((expanded?.0, generated?)))
             .collect())
     }
 
@@ -386,6 +341,19 @@ impl Qwen2Audio {
     /// How many clips were encoded so far.
     pub fn encoded_clips(&self) -> u64 {
         self.remembered.computed
+    }
+}
+
+impl Engine for Qwen2Audio {
+    fn answer(&mut self, requests: &[Prepared]) -> Result<Vec<std::result::Result<Reply, String>>> {
+        let answers = Self::answer(self, requests, false)?;
+        let reply = |(expanded, generated): (Expanded, Generated)| Reply {
+            prompt_tokens: expanded.ids.len(),
+            audio_tokens: expanded.audio_tokens(),
+            completion_tokens: generated.ids.len(),
+            generated,
+        };
+        Ok(answers.into_iter().map(|answer| answer.map(reply)).collect())
     }
 }
 

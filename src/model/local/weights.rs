@@ -1,9 +1,10 @@
 //! Weights in safetensors files: what is there (from the headers alone), whether it is what the config asks for, a
 //! digest for the model's identity, and the map into memory.
 //!
-//! Two layouts of names are read: the published one (`audio_tower.*`, `multi_modal_projector.*`,
-//! `language_model.model.*`, `language_model.lm_head.weight`) and that of transformers 5 (`model.` in front and
-//! `lm_head.weight`). Inside this program the published names are used. This module must not know layers.
+//! Of models of several parts two layouts of names are read: the published one (`audio_tower.*`,
+//! `multi_modal_projector.*`, `language_model.model.*`, `language_model.lm_head.weight`) and that of transformers 5
+//! (`model.` in front and `lm_head.weight`). Inside this program the published names are used. This module must not
+//! know layers.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -66,6 +67,15 @@ struct Shard {
     tensors: Vec<(u64, u64)>,
 }
 
+/// How the tensors of a checkpoint are named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Names {
+    /// As on disk.
+    Plain,
+    /// By the published names of models of several parts; see above.
+    Composite,
+}
+
 /// The weights of a folder, known by their headers: nothing but headers has been read.
 #[derive(Clone, Debug)]
 pub(super) struct Checkpoint {
@@ -76,7 +86,7 @@ pub(super) struct Checkpoint {
 
 impl Checkpoint {
     /// Reads the headers of all weights files of a folder.
-    pub(super) fn open(folder: &Path) -> Result<Self, LoadError> {
+    pub(super) fn open(folder: &Path, naming: Names) -> Result<Self, LoadError> {
         let names = shard_names(folder)?;
         let mut checkpoint =
             Self { folder: folder.to_path_buf(), shards: Vec::new(), entries: BTreeMap::new() };
@@ -84,7 +94,11 @@ impl Checkpoint {
             let path = folder.join(&name);
             let (shard, entries) = read_header(&path, name)?;
             for entry in entries {
-                let clash = checkpoint.entries.insert(published_name(&entry.disk_name), entry);
+                let name = match naming {
+                    Names::Plain => entry.disk_name.clone(),
+                    Names::Composite => published_name(&entry.disk_name),
+                };
+                let clash = checkpoint.entries.insert(name, entry);
                 if let Some(clash) = clash {
                     return Err(LoadError::Malformed {
                         path,
@@ -98,28 +112,10 @@ impl Checkpoint {
     }
 
     /// How the tensors differ from those `expected`, given by published name and shape. Buffers that older
-    /// versions saved and no version reads are passed over.
-    pub(super) fn compare(&self, expected: &BTreeMap<String, Vec<usize>>, tied_head: bool) -> TensorReport {
-        let mut report = TensorReport::default();
-        for (name, shape) in expected {
-            match self.entries.get(name) {
-                None => report.missing.push(name.clone()),
-                Some(entry) if &entry.shape != shape => {
-                    report.misshapen.push(format!("{name}: expected {shape:?}, found {:?}", entry.shape));
-                }
-                Some(_) => {}
-            }
-        }
-        let harmless = |name: &str| {
-            name.ends_with("rotary_emb.inv_freq") || (tied_head && name == "language_model.lm_head.weight")
-        };
-        report.unexpected = self
-            .entries
-            .keys()
-            .filter(|name| !expected.contains_key(*name) && !harmless(name))
-            .cloned()
-            .collect();
-        report
+    /// versions saved and no version reads are passed over, and so are tensors whose names begin as one of `harmless`.
+    pub(super) fn compare(&self, expected: &BTreeMap<String, Vec<usize>>, harmless: &[&str]) -> TensorReport {
+        let found = self.entries.iter().map(|(name, entry)| (name.as_str(), &entry.shape[..]));
+        compare(found, expected, harmless)
     }
 
     /// Numbers in all tensors.
@@ -139,6 +135,11 @@ impl Checkpoint {
         }
         counts.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
         counts.into_iter().map(|(dtype, _)| dtype).collect()
+    }
+
+    /// The commonest number format on disk.
+    pub(super) fn dtype(&self) -> DType {
+        self.dtypes().first().copied().unwrap_or(DType::F32)
     }
 
     /// Bytes of the weights files.
@@ -191,7 +192,7 @@ impl Checkpoint {
         let files = unsafe { MmapedSafetensors::multi(&paths) }.map_err(|error| self.failed(&error))?;
         let names =
             self.entries.iter().map(|(name, entry)| (name.clone(), entry.disk_name.clone())).collect();
-        Ok(Weights { files, names, dtype, device: device.clone() })
+        Ok(Weights { source: Box::new(files), names, dtype, device: device.clone() })
     }
 
     /// A failure of candle while this checkpoint is loaded.
@@ -200,19 +201,70 @@ impl Checkpoint {
     }
 }
 
-/// Mapped weights.
+/// How found tensors differ from expected ones, both by name and shape.
+pub(super) fn compare<'a>(
+    found: impl IntoIterator<Item = (&'a str, &'a [usize])>,
+    expected: &BTreeMap<String, Vec<usize>>,
+    harmless: &[&str],
+) -> TensorReport {
+    let found: BTreeMap<&str, &[usize]> = found.into_iter().collect();
+    let mut report = TensorReport::default();
+    for (name, shape) in expected {
+        match found.get(name.as_str()) {
+            None => report.missing.push(name.clone()),
+            Some(found) if found != &&shape[..] => {
+                report.misshapen.push(format!("{name}: expected {shape:?}, found {found:?}"));
+            }
+            Some(_) => {}
+        }
+    }
+    let passed = |name: &str| {
+        name.ends_with("rotary_emb.inv_freq") || harmless.iter().any(|start| name.starts_with(start))
+    };
+    report.unexpected = found
+        .keys()
+        .filter(|name| !expected.contains_key(**name) && !passed(name))
+        .map(|&name| name.to_owned())
+        .collect();
+    report
+}
+
+/// What tensors are read from.
+pub(super) trait Source {
+    /// A tensor by the name that it has on disk, in any number format, on the CPU.
+    fn load(&self, name: &str) -> candle_core::Result<Tensor>;
+}
+
+impl Source for MmapedSafetensors {
+    fn load(&self, name: &str) -> candle_core::Result<Tensor> {
+        Self::load(self, name, &Device::Cpu)
+    }
+}
+
+/// Weights that can be read.
 pub(super) struct Weights {
-    files: MmapedSafetensors,
+    source: Box<dyn Source>,
+    /// Names on disk by published name.
     names: HashMap<String, String>,
     dtype: DType,
     device: Device,
 }
 
 impl Weights {
+    /// Weights from a source, with their names on disk by published name.
+    pub(super) fn new(
+        source: Box<dyn Source>,
+        names: HashMap<String, String>,
+        dtype: DType,
+        device: &Device,
+    ) -> Self {
+        Self { source, names, dtype, device: device.clone() }
+    }
+
     /// A tensor by its published name, in the model's number format on its device.
     pub(super) fn get(&self, name: &str) -> candle_core::Result<Tensor> {
         let disk_name = self.names.get(name).map_or(name, String::as_str);
-        let tensor = self.files.load(disk_name, &Device::Cpu)?;
+        let tensor = self.source.load(disk_name)?;
         // Converted before it travels where that makes it smaller.
         if self.dtype.size_in_bytes() <= tensor.dtype().size_in_bytes() {
             tensor.to_dtype(self.dtype)?.to_device(&self.device)
@@ -241,7 +293,7 @@ impl Weights {
 fn published_name(disk_name: &str) -> String {
     let name = match disk_name.strip_prefix("model.") {
         Some(rest)
-            if ["audio_tower.", "multi_modal_projector.", "language_model."]
+            if ["audio_tower.", "vision_tower.", "multi_modal_projector.", "language_model."]
                 .iter()
                 .any(|part| rest.starts_with(part)) =>
         {
@@ -423,143 +475,5 @@ fn sample_blocks(shard: &Shard, mut field: impl FnMut(&[u8])) -> std::io::Result
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A safetensors file of zeros with the given tensors.
-    fn write(path: &Path, tensors: &[(&str, &str, &[u64])]) {
-        let mut header = serde_json::Map::new();
-        let mut end = 0;
-        for (name, dtype, shape) in tensors {
-            let size = shape.iter().product::<u64>() * if *dtype == "F32" { 4 } else { 2 };
-            header.insert(
-                (*name).to_owned(),
-                serde_json::json!({"dtype": dtype, "shape": shape, "data_offsets": [end, end + size]}),
-            );
-            end += size;
-        }
-        let header = serde_json::to_vec(&header).unwrap();
-        let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
-        bytes.extend(header);
-        bytes.resize(bytes.len() + end as usize, 0);
-        std::fs::write(path, bytes).unwrap();
-    }
-
-    #[test]
-    fn both_layouts_of_names_become_the_published_one() {
-        for (disk, published) in [
-            ("audio_tower.conv1.weight", "audio_tower.conv1.weight"),
-            ("model.audio_tower.conv1.weight", "audio_tower.conv1.weight"),
-            ("model.multi_modal_projector.linear.bias", "multi_modal_projector.linear.bias"),
-            (
-                "model.language_model.layers.0.mlp.up_proj.weight",
-                "language_model.model.layers.0.mlp.up_proj.weight",
-            ),
-            ("language_model.model.norm.weight", "language_model.model.norm.weight"),
-            ("language_model.lm_head.weight", "language_model.lm_head.weight"),
-            ("lm_head.weight", "language_model.lm_head.weight"),
-            ("model.layers.0.mlp.up_proj.weight", "model.layers.0.mlp.up_proj.weight"),
-        ] {
-            assert_eq!(published_name(disk), published);
-        }
-    }
-
-    #[test]
-    fn differences_are_listed() {
-        let folder = tempfile::tempdir().unwrap();
-        write(
-            &folder.path().join("model.safetensors"),
-            &[("a", "F32", &[2, 3]), ("b", "BF16", &[4]), ("x", "F16", &[])],
-        );
-        let checkpoint = Checkpoint::open(folder.path()).unwrap();
-        let expected = BTreeMap::from([
-            ("a".to_owned(), vec![2, 3]),
-            ("b".to_owned(), vec![2, 2]),
-            ("c".to_owned(), vec![1]),
-        ]);
-        let report = checkpoint.compare(&expected, false);
-        assert_eq!(report.missing, ["c"]);
-        assert_eq!(report.unexpected, ["x"]);
-        assert_eq!(report.misshapen, ["b: expected [2, 2], found [4]"]);
-        assert_eq!(checkpoint.parameters(), 11);
-        assert_eq!(checkpoint.dtypes(), [DType::F32, DType::BF16, DType::F16]);
-    }
-
-    #[test]
-    fn damaged_files_get_a_sentence() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("model.safetensors");
-        let open = || Checkpoint::open(folder.path()).unwrap_err().to_string();
-        assert!(open().contains("hf download"), "{}", open());
-        std::fs::write(&path, "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 5\n").unwrap();
-        assert!(open().contains("git lfs pull"), "{}", open());
-        std::fs::write(&path, b"abc").unwrap();
-        assert!(open().contains("it has 3 bytes"), "{}", open());
-        std::fs::write(&path, u64::MAX.to_le_bytes()).unwrap();
-        assert!(open().contains("no safetensors file"), "{}", open());
-        std::fs::write(&path, 1000_u64.to_le_bytes()).unwrap();
-        assert!(open().contains("cut short"), "{}", open());
-        write(&path, &[("a", "F32", &[100])]);
-        let whole = std::fs::read(&path).unwrap();
-        std::fs::write(&path, &whole[..whole.len() - 7]).unwrap();
-        assert!(open().contains("cut short: its header promises"), "{}", open());
-        write(&path, &[("a", "I8", &[100])]);
-        assert!(open().contains("number format I8"), "{}", open());
-        std::fs::remove_file(&path).unwrap();
-        std::fs::write(folder.path().join("pytorch_model.bin"), b"").unwrap();
-        assert!(open().contains("pytorch_model.bin cannot be read"), "{}", open());
-    }
-
-    #[test]
-    fn shards_are_found_by_their_index() {
-        let folder = tempfile::tempdir().unwrap();
-        let index = folder.path().join("model.safetensors.index.json");
-        let open = || Checkpoint::open(folder.path());
-        std::fs::write(&index, r#"{"weight_map":{"a":"m-1.safetensors","b":"m-2.safetensors"}}"#).unwrap();
-        write(&folder.path().join("m-1.safetensors"), &[("a", "F32", &[2])]);
-        let error = open().unwrap_err().to_string();
-        assert!(error.contains("m-2.safetensors is missing") && error.contains("2 shards"), "{error}");
-        write(&folder.path().join("m-2.safetensors"), &[("b", "F32", &[3])]);
-        let checkpoint = open().unwrap();
-        assert_eq!((checkpoint.parameters(), checkpoint.files().len()), (5, 2));
-        write(&folder.path().join("m-2.safetensors"), &[("a", "F32", &[3])]);
-        assert!(open().unwrap_err().to_string().contains("twice"));
-        std::fs::write(&index, r#"{"weight_map":{"a":"../m-1.safetensors"}}"#).unwrap();
-        assert!(open().unwrap_err().to_string().contains("no safetensors file of this folder"));
-    }
-
-    #[test]
-    fn the_digest_follows_what_decides_answers() {
-        let folder = tempfile::tempdir().unwrap();
-        let weights = folder.path().join("model.safetensors");
-        let digest = || Checkpoint::open(folder.path()).unwrap().digest().unwrap();
-        write(&weights, &[("a", "F32", &[4 << 20]), ("b", "F32", &[100]), ("c", "F32", &[4 << 20])]);
-        let first = digest();
-        assert_eq!(first, digest());
-        std::fs::write(folder.path().join("README.md"), "x").unwrap();
-        assert_eq!(first, digest());
-        std::fs::write(folder.path().join("generation_config.json"), "{}").unwrap();
-        let second = digest();
-        assert_ne!(first, second);
-        // A change in the last number, and one in a small tensor in the middle, both in a file that is sampled.
-        let bytes = std::fs::read(&weights).unwrap();
-        assert!(bytes.len() as u64 > WHOLE);
-        for at in [bytes.len() - 1, bytes.len() - (16 << 20) - 200] {
-            let mut changed = bytes.clone();
-            changed[at] = 1;
-            std::fs::write(&weights, changed).unwrap();
-            assert_ne!(second, digest(), "byte {at}");
-        }
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn no_bytes_make_the_header_reader_panic(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
-            let folder = tempfile::tempdir().unwrap();
-            let mut file = (bytes.len() as u64 / 2).to_le_bytes().to_vec();
-            file.extend(bytes);
-            std::fs::write(folder.path().join("model.safetensors"), file).unwrap();
-            let _ = Checkpoint::open(folder.path());
-        }
-    }
-}
+#[path = "weights_tests.rs"]
+mod tests;

@@ -9,24 +9,20 @@ use candle_core::{DType, Device};
 use futures::channel::oneshot;
 use futures::future::{BoxFuture, FutureExt as _};
 
-use super::config::QWEN2_AUDIO;
 use super::device::{DeviceChoice, DtypeChoice, dtype_name};
+use super::engine::{self, Checked, Engine, Inventory, Reply, SpeechSpec};
 use super::error::LoadError;
 use super::first_line;
-use super::generate::{End, Generated};
-use super::qwen2_audio::{Checked, Expanded, Inventory, Qwen2Audio};
-use crate::model::{Answer, AudioNeed, MediaLimits, Model, ModelIdentity, Prepared};
+use super::generate::End;
+use crate::model::{Answer, MediaLimits, Model, ModelIdentity, Prepared};
 use crate::types::{Outcome, Usage};
-
-/// The audio window of the encoder in seconds.
-const WINDOW_SECONDS: f64 = 30.0;
 
 /// Which local model to load, and how.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LocalSpec {
-    /// The folder of the checkpoint.
+    /// The folder of the checkpoint, or a GGUF file.
     pub dir: PathBuf,
-    /// The architecture: `qwen2_audio`.
+    /// The architecture: `qwen2_audio`, `whisper`, `llama`, `qwen2`, `qwen3` or `gemma3`.
     pub architecture: String,
     /// `auto`, `cpu`, `cuda`, `cuda:N` or `metal`.
     pub device: String,
@@ -34,15 +30,17 @@ pub struct LocalSpec {
     pub dtype: String,
     /// Requests that go through the model together.
     pub batch_size: usize,
-    /// The longest clip in seconds; the model itself takes no more than 30.
+    /// The longest clip in seconds; the model itself may take less.
     pub max_seconds: f64,
     /// The name for tables.
     pub name: String,
+    /// What a recogniser of speech is told.
+    pub speech: SpeechSpec,
 }
 
-/// Checks a folder without reading its weights.
-pub fn check(dir: &Path) -> Result<Inventory, LoadError> {
-    Checked::read(dir).map(|checked| checked.inventory)
+/// Checks a model's files without reading its weights.
+pub fn check(path: &Path) -> Result<Inventory, LoadError> {
+    engine::read(path, None).map(|checked| checked.inventory().clone())
 }
 
 /// A batch for the thread, and where its answers go.
@@ -69,7 +67,7 @@ pub struct Inspected {
     /// What its folder holds.
     pub inventory: Inventory,
     spec: LocalSpec,
-    checked: Checked,
+    checked: Box<dyn Checked>,
     device: Device,
     dtype: DType,
 }
@@ -77,35 +75,26 @@ pub struct Inspected {
 impl Inspected {
     /// Looks at a folder and opens the device.
     pub fn new(spec: &LocalSpec) -> Result<Self, LoadError> {
-        if spec.architecture != QWEN2_AUDIO {
-            return Err(LoadError::Unfit {
-                folder: spec.dir.clone(),
-                problem: format!(
-                    "the architecture `{}` is not built in; write `{QWEN2_AUDIO}`",
-                    spec.architecture
-                ),
-            });
-        }
         let device: DeviceChoice = spec.device.parse()?;
         let dtype: DtypeChoice = spec.dtype.parse()?;
-        let checked = Checked::read(&spec.dir)?;
+        let mut checked = engine::read(&spec.dir, Some(&spec.architecture))?;
+        checked
+            .listen(&spec.speech)
+            .map_err(|problem| LoadError::Speech { folder: spec.dir.clone(), problem })?;
         let (device, device_name) = device.open()?;
-        let inventory = checked.inventory.clone();
-        let dtype = dtype.resolve(&device, checked.dtype());
+        let inventory = checked.inventory().clone();
+        let dtype = dtype.resolve(&device, checked.on_disk());
+        let (audio, longest) = checked.audio();
         Ok(Self {
             identity: ModelIdentity {
                 name: spec.name.clone(),
                 kind: "local".to_owned(),
-                model: QWEN2_AUDIO.to_owned(),
+                model: format!("{}{}", inventory.architecture, spec.speech.words()),
                 revision: inventory.digest.to_string(),
                 dtype: dtype_name(dtype).to_owned(),
                 device: device_name,
             },
-            limits: MediaLimits {
-                audio: AudioNeed::LogMel { bins: inventory.bins },
-                max_seconds: spec.max_seconds.min(WINDOW_SECONDS),
-                images: false,
-            },
+            limits: MediaLimits { audio, max_seconds: spec.max_seconds.min(longest), images: false },
             inventory,
             spec: spec.clone(),
             checked,
@@ -165,7 +154,7 @@ impl LocalModel {
                 pool.install(move || {
                     while let Ok(job) = queue.recv() {
                         // The asker may be gone; then nobody wants the answers.
-                        let _ = job.reply.send(answer_batch(&mut model, &job.batch));
+                        let _ = job.reply.send(answer_batch(&mut *model, &job.batch));
                     }
                 });
             })
@@ -205,7 +194,7 @@ impl Model for LocalModel {
 }
 
 /// Answers a batch, and if it fails as a whole, request by request.
-fn answer_batch(model: &mut Qwen2Audio, batch: &[Prepared]) -> Vec<Answer> {
+fn answer_batch(model: &mut dyn Engine, batch: &[Prepared]) -> Vec<Answer> {
     if batch.is_empty() {
         return Vec::new();
     }
@@ -234,23 +223,24 @@ fn answer_batch(model: &mut Qwen2Audio, batch: &[Prepared]) -> Vec<Answer> {
 }
 
 /// One try at a batch. An error or a panic of the device fails it as a whole.
-fn attempt(model: &mut Qwen2Audio, batch: &[Prepared], attempts: u32) -> Result<Vec<Answer>, String> {
+fn attempt(model: &mut dyn Engine, batch: &[Prepared], attempts: u32) -> Result<Vec<Answer>, String> {
     let start = Instant::now();
-    let results = catch_unwind(AssertUnwindSafe(|| model.answer(batch, false)))
+    let results = catch_unwind(AssertUnwindSafe(|| model.answer(batch)))
         .map_err(|_| "the local model panicked; this is a bug of the harness".to_owned())?
         .map_err(|error| format!("the local model failed: {}", first_line(&error)))?;
     let seconds = start.elapsed().as_secs_f64();
     Ok(results
         .into_iter()
         .map(|result| match result {
-            Ok((expanded, generated)) => Answer { seconds, attempts, ..answer_of(&expanded, generated) },
+            Ok(reply) => Answer { seconds, attempts, ..answer_of(reply) },
             Err(sentence) => Answer { seconds, attempts, ..Answer::failed(sentence) },
         })
         .collect())
 }
 
 /// What a run keeps of a response.
-fn answer_of(expanded: &Expanded, generated: Generated) -> Answer {
+fn answer_of(reply: Reply) -> Answer {
+    let Reply { prompt_tokens, audio_tokens, completion_tokens, generated } = reply;
     let outcome = if generated.text.trim().is_empty() {
         Outcome::Empty
     } else if generated.end == End::Limit {
@@ -261,9 +251,9 @@ fn answer_of(expanded: &Expanded, generated: Generated) -> Answer {
     Answer {
         outcome,
         usage: Usage {
-            prompt_tokens: expanded.ids.len() as u64,
-            audio_tokens: expanded.audio_tokens() as u64,
-            completion_tokens: generated.ids.len() as u64,
+            prompt_tokens: prompt_tokens as u64,
+            audio_tokens: audio_tokens as u64,
+            completion_tokens: completion_tokens as u64,
         },
         text: generated.text,
         tokens: Some(generated.ids),

@@ -6,11 +6,13 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::{At, Look, Made, one, test, text};
+use crate::benchmark::sources;
 use crate::prepare::PrepareError;
 use crate::prepare::store::{Store, plain};
 
 pub(super) fn look(data: &Path) -> Result<Look, PrepareError> {
-    one(data, &["view_*.parquet", "simpleVQA_final*.json", "SimpleVQA_category*.json"], "simplevqa").map(test)
+    let ignore = sources::sources("simplevqa")?.ignore;
+    one(data, &ignore.iter().map(String::as_str).collect::<Vec<_>>(), "simplevqa").map(test)
 }
 
 pub(super) fn row(

@@ -187,11 +187,14 @@ fn broken_files_are_refused() {
     check_error(&[], "is empty (0 bytes)");
     check_error(&good[..12], "it has no `data` chunk");
     check_error(&good[..36], "it has no `data` chunk");
-    check_error(&good[..20], "its `fmt ` chunk has 16 bytes instead of");
+    check_error(&good[..20], "its `fmt ` chunk is cut short or has fewer than 16 bytes (16)");
     check_error(&riff(&[(b"data", I16)]), "it has no `fmt ` chunk");
     check_error(&good[..44], "is cut short: it has 0 of the 4 samples");
     check_error(&good[..49], "is cut short: it has 2 of the 4 samples a channel that its header declares");
-    check_error(&file(&fmt(1, 1, RATE, 16)[..14], I16), "its `fmt ` chunk has 14 bytes");
+    check_error(
+        &file(&fmt(1, 1, RATE, 16)[..14], I16),
+        "its `fmt ` chunk is cut short or has fewer than 16 bytes (14)",
+    );
 
     check_error(&file(&fmt(1, 0, RATE, 16), I16), "declares 0 channels");
     check_error(&file(&fmt(1, 65_535, RATE, 8), I16), "declares 65535 channels instead of 1 to 1024");

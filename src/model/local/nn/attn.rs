@@ -2,6 +2,8 @@
 //!
 //! Masks are finite: a row of nothing but minus infinity would turn to NaN.
 
+use std::ops::Range;
+
 use candle_core::{CpuStorage, CustomOp3, D, DType, InplaceOp1, Layout, Result, Shape, Tensor};
 
 use super::{cpu, floats, floats_mut, on_cpu};
@@ -10,14 +12,25 @@ use super::{cpu, floats, floats_mut, on_cpu};
 const PIECE_CPU: usize = 128;
 const PIECE_ACCELERATOR: usize = 1024;
 
+/// What a query sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sight {
+    /// All columns.
+    All,
+    /// The columns up to its own: the last query sees the last column, the one before it ends one earlier, and so on.
+    Before {
+        /// No more than so many of them, the latest.
+        window: Option<usize>,
+    },
+}
+
 /// Attention of (heads, tokens, width) over keys and values (kv heads, columns, width), to (tokens, heads · width).
-/// With `causal` the last query sees all columns, the one before it one fewer, and so on.
 pub(crate) fn attend(
     queries: &Tensor,
     keys: &Tensor,
     values: &Tensor,
     scale: f64,
-    causal: bool,
+    sight: Sight,
 ) -> Result<Tensor> {
     let (heads, tokens, width) = queries.dims3()?;
     let (kv_heads, columns, _) = keys.dims3()?;
@@ -25,20 +38,33 @@ pub(crate) fn attend(
     let before = columns.saturating_sub(tokens);
     let piece = if queries.device().is_cpu() { PIECE_CPU } else { PIECE_ACCELERATOR };
     #[cfg(feature = "flash-attn")]
-    if queries.device().is_cuda() && queries.dtype() != DType::F32 {
-        return flash(queries, keys, values, scale, causal);
+    if queries.device().is_cuda()
+        && queries.dtype() != DType::F32
+        && !matches!(sight, Sight::Before { window: Some(_) })
+    {
+        return flash(queries, keys, values, scale, sight != Sight::All);
     }
     let keys = keys.transpose(1, 2)?;
     let mut outs = Vec::with_capacity(tokens.div_ceil(piece));
     for start in (0..tokens).step_by(piece) {
         let count = piece.min(tokens - start);
-        let seen = if causal { before + start + count } else { columns };
+        // The columns that some query of the piece sees.
+        let (from, to) = match sight {
+            Sight::All => (0, columns),
+            Sight::Before { window } => {
+                let first = before + start;
+                (window.map_or(0, |window| (first + 1).saturating_sub(window)), first + count)
+            }
+        };
         let part =
             queries.narrow(1, start, count)?.contiguous()?.reshape((kv_heads, group * count, width))?;
-        let scores = part.matmul(&keys.narrow(2, 0, seen)?)?;
-        let first = causal.then_some(before + start);
-        let weights = softmax(scores, scale, count, first)?;
-        let out = weights.matmul(&values.narrow(1, 0, seen)?)?;
+        let scores = part.matmul(&keys.narrow(2, from, to - from)?)?;
+        let piece = match sight {
+            Sight::All => None,
+            Sight::Before { window } => Some(Piece { count, own: before + start - from, window }),
+        };
+        let weights = softmax(scores, scale, piece)?;
+        let out = weights.matmul(&values.narrow(1, from, to - from)?)?;
         outs.push(out.reshape((heads, count, width))?);
     }
     let out = match &outs[..] {
@@ -48,20 +74,40 @@ pub(crate) fn attend(
     out.transpose(0, 1)?.reshape((tokens, heads * width))
 }
 
-/// Softmax of scaled scores (kv heads, group · count, columns) over columns. With `first`, query `i` of each `count`
-/// sees the columns up to `first + i`.
-fn softmax(scores: Tensor, scale: f64, count: usize, first: Option<usize>) -> Result<Tensor> {
+/// Queries that are worked on together, of which each sees some of the columns at hand.
+#[derive(Clone, Copy)]
+struct Piece {
+    /// How many.
+    count: usize,
+    /// The first query's own column; each other's is one later.
+    own: usize,
+    /// The most columns that one sees.
+    window: Option<usize>,
+}
+
+impl Piece {
+    /// The columns that a query sees.
+    fn seen(&self, query: usize) -> Range<usize> {
+        let to = self.own + query + 1;
+        self.window.map_or(0, |window| to.saturating_sub(window))..to
+    }
+}
+
+/// Softmax of scaled scores (kv heads, group · count, columns) over columns: all of them, or those that each query sees.
+fn softmax(scores: Tensor, scale: f64, piece: Option<Piece>) -> Result<Tensor> {
     if on_cpu(&scores) {
-        scores.inplace_op1(&CausalSoftmax { scale: scale as f32, count, first })?;
+        scores.inplace_op1(&MaskedSoftmax { scale: scale as f32, piece })?;
         return Ok(scores);
     }
     let dtype = scores.dtype();
     let mut scores = (scores.to_dtype(DType::F32)? * scale)?;
-    if let Some(first) = first {
+    if let Some(piece) = piece {
         let (kv_heads, rows, columns) = scores.dims3()?;
+        let count = piece.count;
         let hidden: Vec<f32> = (0..count)
             .flat_map(|query| {
-                (0..columns).map(move |column| if column > first + query { f32::MIN } else { 0.0 })
+                let seen = piece.seen(query);
+                (0..columns).map(move |column| if seen.contains(&column) { 0.0 } else { f32::MIN })
             })
             .collect();
         let mask = Tensor::from_vec(hidden, (1, 1, count, columns), scores.device())?;
@@ -73,22 +119,21 @@ fn softmax(scores: Tensor, scale: f64, count: usize, first: Option<usize>) -> Re
     candle_nn::ops::softmax_last_dim(&scores)?.to_dtype(dtype)
 }
 
-struct CausalSoftmax {
+struct MaskedSoftmax {
     scale: f32,
-    count: usize,
-    first: Option<usize>,
+    piece: Option<Piece>,
 }
 
-impl InplaceOp1 for CausalSoftmax {
+impl InplaceOp1 for MaskedSoftmax {
     fn name(&self) -> &'static str {
-        "causal-softmax"
+        "masked-softmax"
     }
 
     fn cpu_fwd(&self, scores: &mut CpuStorage, layout: &Layout) -> Result<()> {
         let width = layout.dims().last().copied().unwrap_or(0);
-        cpu::softmax(floats_mut(scores, layout)?, width, self.scale, |row| match self.first {
-            Some(first) => first + row % self.count + 1,
-            None => width,
+        cpu::softmax(floats_mut(scores, layout)?, width, self.scale, |row| match self.piece {
+            Some(piece) => piece.seen(row % piece.count),
+            None => 0..width,
         });
         Ok(())
     }
@@ -219,11 +264,20 @@ mod tests {
     #[test]
     fn both_ways_of_attention_agree() {
         let wide = |x: &Tensor| x.to_dtype(DType::F64).unwrap();
-        for (tokens, columns, causal) in [(1, 1, true), (5, 9, true), (300, 310, true), (140, 140, false)] {
+        let windowed = |window| Sight::Before { window };
+        for (tokens, columns, sight) in [
+            (1, 1, windowed(None)),
+            (5, 9, windowed(None)),
+            (5, 9, windowed(Some(3))),
+            (300, 310, windowed(None)),
+            (300, 310, windowed(Some(40))),
+            (300, 310, windowed(Some(1000))),
+            (140, 140, Sight::All),
+        ] {
             let (q, k, v) = (noise(&[6, tokens, 8]), noise(&[2, columns, 8]), noise(&[2, columns, 8]));
-            let ours = attend(&q, &k, &v, 0.4, causal).unwrap();
-            let plain = attend(&wide(&q), &wide(&k), &wide(&v), 0.4, causal).unwrap();
-            assert!(largest_difference(&ours, &plain) < 1e-5, "{tokens} {columns} {causal}");
+            let ours = attend(&q, &k, &v, 0.4, sight).unwrap();
+            let plain = attend(&wide(&q), &wide(&k), &wide(&v), 0.4, sight).unwrap();
+            assert!(largest_difference(&ours, &plain) < 1e-5, "{tokens} {columns} {sight:?}");
         }
         let (q, k, v) = (noise(&[2, 6, 8]), noise(&[2, 3, 12, 8]), noise(&[2, 3, 12, 8]));
         let firsts = [4, 0];
@@ -235,12 +289,18 @@ mod tests {
         assert!(largest_difference(&ours, &plain) < 1e-5);
     }
 
-    /// The last query of a longer prompt sees the same as a query alone with the same columns.
+    /// The last query of a longer prompt sees the same as a query alone with the same columns, or with those of its window.
     #[test]
     fn a_piece_of_a_prompt_equals_the_whole() {
+        let alone = noise(&[4, 1, 8]);
+        let (k, v) = (noise(&[2, 20, 8]), noise(&[2, 20, 8]));
+        let windowed = attend(&alone, &k, &v, 0.3, Sight::Before { window: Some(6) }).unwrap();
+        let (k, v) = (k.narrow(1, 14, 6).unwrap(), v.narrow(1, 14, 6).unwrap());
+        let cut = attend(&alone, &k, &v, 0.3, Sight::Before { window: None }).unwrap();
+        assert!(largest_difference(&windowed, &cut) < 1e-6);
         let (q, k, v) = (noise(&[4, 20, 8]), noise(&[2, 20, 8]), noise(&[2, 20, 8]));
-        let whole = attend(&q, &k, &v, 0.3, true).unwrap();
-        let tail = attend(&q.narrow(1, 13, 7).unwrap(), &k, &v, 0.3, true).unwrap();
+        let whole = attend(&q, &k, &v, 0.3, Sight::Before { window: None }).unwrap();
+        let tail = attend(&q.narrow(1, 13, 7).unwrap(), &k, &v, 0.3, Sight::Before { window: None }).unwrap();
         assert!(largest_difference(&whole.narrow(0, 13, 7).unwrap(), &tail) < 1e-6);
     }
 }

@@ -8,6 +8,7 @@
     reason = "kernels must be compiled into the function that has the instruction set"
 )]
 
+use std::ops::Range;
 use std::sync::OnceLock;
 
 use pulp::{Arch, Simd, WithSimd};
@@ -139,49 +140,84 @@ impl Kernel for Finish<'_> {
     }
 }
 
-/// `out = silu(gate) · up`, where each row of `pairs` holds `width` gates and then `width` ups.
-pub(super) fn swiglu(pairs: &[f32], width: usize, out: &mut [f32]) {
+/// What a gate does to its values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gate {
+    /// `x · sigmoid(x)`.
+    Silu,
+    /// The GELU by its tanh form.
+    GeluTanh,
+}
+
+/// `out = gate(gates) · ups`, where each row of `pairs` holds `width` gates and then `width` ups.
+pub(super) fn gated(pairs: &[f32], width: usize, gate: Gate, out: &mut [f32]) {
     if width == 0 {
         return;
     }
     let rows = (PIECE / width).max(1);
     out.par_chunks_mut(rows * width)
         .zip(pairs.par_chunks(rows * 2 * width))
-        .for_each(|(out, pairs)| run(SwiGlu { pairs, width, out }));
+        .for_each(|(out, pairs)| run(Gated { pairs, width, gate, out }));
 }
 
-struct SwiGlu<'a> {
+struct Gated<'a> {
     pairs: &'a [f32],
     width: usize,
+    gate: Gate,
     out: &'a mut [f32],
 }
 
-impl Kernel for SwiGlu<'_> {
+impl Kernel for Gated<'_> {
     #[inline(always)]
     fn run<const FMA: bool>(self) {
-        let Self { pairs, width, out } = self;
+        let Self { pairs, width, gate, out } = self;
         for (out, pair) in out.chunks_exact_mut(width).zip(pairs.chunks_exact(2 * width)) {
             let (gates, ups) = pair.split_at(width);
-            for ((out, &gate), &up) in out.iter_mut().zip(gates).zip(ups) {
-                let negated = if gate < -88.0 { 88.0 } else { -gate };
-                *out = gate / (1.0 + exp::<FMA>(negated)) * up;
+            match gate {
+                Gate::Silu => {
+                    for ((out, &gate), &up) in out.iter_mut().zip(gates).zip(ups) {
+                        *out = gate / inverse_sigmoid::<FMA>(gate) * up;
+                    }
+                }
+                Gate::GeluTanh => {
+                    // 0.5 (1 + tanh u) is sigmoid(2u).
+                    const TWICE: f32 = 2.0 * 0.797_884_6;
+                    for ((out, &gate), &up) in out.iter_mut().zip(gates).zip(ups) {
+                        let cubed = gate * gate * gate;
+                        let inner = TWICE * fused::<FMA>(0.044_715, cubed, gate);
+                        *out = gate / inverse_sigmoid::<FMA>(inner) * up;
+                    }
+                }
             }
         }
     }
 }
 
-/// Softmax in place of `scale · row`, of which the first `valid(row)` values count and the rest become zero.
-pub(super) fn softmax(scores: &mut [f32], width: usize, scale: f32, valid: impl Fn(usize) -> usize + Sync) {
+#[inline(always)]
+fn inverse_sigmoid<const FMA: bool>(x: f32) -> f32 {
+    let negated = if x < -88.0 { 88.0 } else { -x };
+    1.0 + exp::<FMA>(negated)
+}
+
+/// Softmax in place of `scale · row`, of which the values `valid(row)` count and the rest become zero.
+pub(super) fn softmax(
+    scores: &mut [f32],
+    width: usize,
+    scale: f32,
+    valid: impl Fn(usize) -> Range<usize> + Sync,
+) {
     if width == 0 {
         return;
     }
     let rows = (PIECE / width).max(1);
     scores.par_chunks_mut(rows * width).enumerate().for_each(|(piece, scores)| {
         for (row, scores) in scores.chunks_exact_mut(width).enumerate() {
-            let valid = valid(piece * rows + row).min(width);
-            let (row, hidden) = scores.split_at_mut(valid);
+            let Range { start, end } = valid(piece * rows + row);
+            let (row, later) = scores.split_at_mut(end.min(width));
+            let (earlier, row) = row.split_at_mut(start.min(row.len()));
             run(SoftmaxRow { row, scale });
-            hidden.fill(0.0);
+            earlier.fill(0.0);
+            later.fill(0.0);
         }
     });
 }
@@ -412,19 +448,19 @@ pub(super) mod tests {
         let width = 37;
         let mut scores = noise(5 * width, 7);
         let before = scores.clone();
-        softmax(&mut scores, width, 3.0, |row| 8 * row + 1);
+        softmax(&mut scores, width, 3.0, |row| 2 * row..8 * row + 1);
         for row in 0..5 {
-            let valid = (8 * row + 1).min(width);
+            let valid = 2 * row..(8 * row + 1).min(width);
             let exact: Vec<f64> =
-                before[row * width..][..valid].iter().map(|&x| (3.0 * f64::from(x)).exp()).collect();
-            let total: f64 = exact.iter().sum();
+                before[row * width..][..width].iter().map(|&x| (3.0 * f64::from(x)).exp()).collect();
+            let total: f64 = exact[valid.clone()].iter().sum();
             for (column, &value) in scores[row * width..][..width].iter().enumerate() {
-                let expected = exact.get(column).map_or(0.0, |e| e / total);
+                let expected = if valid.contains(&column) { exact[column] / total } else { 0.0 };
                 assert!((f64::from(value) - expected).abs() < 1e-6);
             }
         }
         let mut broken = vec![0.0, f32::NAN, 1.0];
-        softmax(&mut broken, 3, 1.0, |_| 3);
+        softmax(&mut broken, 3, 1.0, |_| 0..3);
         assert!(broken.iter().all(|value| value.is_nan()));
     }
 
@@ -491,8 +527,12 @@ pub(super) mod tests {
         let expected = f64::from(row[4]) / (square + 1e-6).sqrt() * f64::from(weight[4]);
         assert!((f64::from(out[25]) - expected).abs() < 1e-6);
         let mut gated = [0.0; 2];
-        swiglu(&[1.5, -200.0, 2.0, 3.0], 2, &mut gated);
+        super::gated(&[1.5, -200.0, 2.0, 3.0], 2, Gate::Silu, &mut gated);
         assert!((gated[0] - 1.5 / (1.0 + (-1.5_f32).exp()) * 2.0).abs() < 1e-6 && gated[1].abs() < 1e-20);
+        super::gated(&[1.5, -200.0, 2.0, 3.0], 2, Gate::GeluTanh, &mut gated);
+        let inner = (2.0 / std::f32::consts::PI).sqrt() * (1.5 + 0.044_715 * 1.5_f32.powi(3));
+        let gelu = 0.5 * 1.5 * (1.0 + inner.tanh());
+        assert!((gated[0] - gelu * 2.0).abs() < 1e-6 && gated[1].abs() < 1e-20);
         let mut y = [1.0, 2.0];
         finish(&mut y, 1, Some(&[-1.0]), true, Some(&[10.0, 20.0]));
         assert!((y[0] - 10.0).abs() < 1e-6 && (y[1] - 20.841_345).abs() < 1e-5);

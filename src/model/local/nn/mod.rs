@@ -8,6 +8,8 @@ pub(super) mod norm;
 mod products;
 pub(super) mod rope;
 
+pub(crate) use cpu::Gate;
+
 use candle_core::{CpuStorage, CustomOp1, DType, Layout, Result, Shape, Tensor};
 
 /// Whether our own kernels take a tensor.
@@ -33,29 +35,34 @@ fn floats_mut<'a>(storage: &'a mut CpuStorage, layout: &Layout) -> Result<&'a mu
     }
 }
 
-/// `silu(gate) · up` of rows that hold the gates and then the ups: (rows, 2 · width) to (rows, width).
-pub(crate) fn swiglu(pairs: &Tensor) -> Result<Tensor> {
+/// `gate(gates) · ups` of rows that hold the gates and then the ups: (rows, 2 · width) to (rows, width).
+pub(crate) fn gated(pairs: &Tensor, gate: Gate) -> Result<Tensor> {
     if on_cpu(pairs) {
-        return pairs.contiguous()?.apply_op1_no_bwd(&SwiGlu);
+        return pairs.contiguous()?.apply_op1_no_bwd(&Gated(gate));
     }
     let width = pairs.dim(1)? / 2;
     let gates = pairs.narrow(1, 0, width)?.contiguous()?;
     let ups = pairs.narrow(1, width, width)?.contiguous()?;
-    gates.silu()? * ups
+    let gates = match gate {
+        Gate::Silu => gates.silu()?,
+        // Candle's plain GELU is the tanh form.
+        Gate::GeluTanh => gates.gelu()?,
+    };
+    gates * ups
 }
 
-struct SwiGlu;
+struct Gated(Gate);
 
-impl CustomOp1 for SwiGlu {
+impl CustomOp1 for Gated {
     fn name(&self) -> &'static str {
-        "swiglu"
+        "gated"
     }
 
     fn cpu_fwd(&self, pairs: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
         let (rows, double) = layout.shape().dims2()?;
         let width = double / 2;
         let mut out = vec![0.0; rows * width];
-        cpu::swiglu(floats(pairs, layout)?, width, &mut out);
+        cpu::gated(floats(pairs, layout)?, width, self.0, &mut out);
         Ok((CpuStorage::F32(out), Shape::from((rows, width))))
     }
 }

@@ -1,6 +1,6 @@
 //! The two norms.
 
-use candle_core::{CpuStorage, CustomOp2, CustomOp3, Layout, Result, Shape, Tensor};
+use candle_core::{CpuStorage, CustomOp2, CustomOp3, DType, Layout, Result, Shape, Tensor};
 
 use super::{cpu, floats, on_cpu};
 use crate::model::local::weights::Weights;
@@ -41,8 +41,12 @@ pub(crate) struct RmsNorm {
 }
 
 impl RmsNorm {
-    pub(crate) fn load(weights: &Weights, name: &str, epsilon: f64) -> Result<Self> {
-        Ok(Self { weight: weights.get(&format!("{name}.weight"))?, epsilon: epsilon as f32 })
+    /// With `less_one` the weights are stored less one; then the norm is computed in f32, as the reference does, since
+    /// 16-bit numbers near one would lose what was stored.
+    pub(crate) fn load(weights: &Weights, name: &str, epsilon: f64, less_one: bool) -> Result<Self> {
+        let weight = weights.get(&format!("{name}.weight"))?;
+        let weight = if less_one { (weight.to_dtype(DType::F32)? + 1.0)? } else { weight };
+        Ok(Self { weight, epsilon: epsilon as f32 })
     }
 
     /// Norms the rows of (rows, width).
@@ -51,7 +55,8 @@ impl RmsNorm {
         if on_cpu(&x) {
             return x.apply_op2_no_bwd(&self.weight, &RmsNormOp { epsilon: self.epsilon });
         }
-        candle_nn::ops::rms_norm(&x, &self.weight, self.epsilon)
+        let wide = x.to_dtype(self.weight.dtype())?;
+        candle_nn::ops::rms_norm(&wide, &self.weight, self.epsilon)?.to_dtype(x.dtype())
     }
 }
 

@@ -1,45 +1,38 @@
-//! Rotary position embedding. Tables are made in f32 and cast once: in bf16 positions above 256 would be rounded.
+//! Rotary position embedding. Angles are made in f32 and their cosines cast once: in bf16 positions above 256 would be
+//! rounded.
 
 use candle_core::{DType, Device, Result, Tensor};
 
-/// Cosines and sines for all positions of a model.
+/// The frequencies of a model, from which cosines and sines are made for the positions that are asked for: tables for
+/// all positions of a model of 128k would take hundreds of megabytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Rope {
-    cos: Tensor,
-    sin: Tensor,
+    frequencies: Vec<f32>,
+    dtype: DType,
+    device: Device,
 }
 
 impl Rope {
-    /// Tables for `positions` positions and heads `width` wide.
-    pub(crate) fn new(
-        width: usize,
-        positions: usize,
-        theta: f64,
-        dtype: DType,
-        device: &Device,
-    ) -> Result<Self> {
-        let half = width / 2;
-        // In f32 from here on, as the reference implementation does.
-        let frequencies: Vec<f32> =
-            (0..half).map(|i| 1.0 / (theta as f32).powf((2 * i) as f32 / width as f32)).collect();
-        let angles: Vec<f32> = (0..positions)
-            .flat_map(|position| frequencies.iter().map(move |f| position as f32 * f))
-            .collect();
-        let table = |f: fn(f32) -> f32| {
-            Tensor::from_vec(
-                angles.iter().map(|&angle| f(angle)).collect::<Vec<f32>>(),
-                (positions, half),
-                device,
-            )?
-            .to_dtype(dtype)
-        };
-        Ok(Self { cos: table(f32::cos)?, sin: table(f32::sin)? })
+    /// From the angle a position of each pair of a head's values.
+    pub(crate) fn new(frequencies: Vec<f32>, dtype: DType, device: &Device) -> Self {
+        Self { frequencies, dtype, device: device.clone() }
     }
 
-    /// The rows of the tables for `positions`, to be used for all layers.
+    /// The frequencies of heads `width` wide: `theta^(-2i / width)`, in f32 as the reference implementation has them.
+    pub(crate) fn frequencies(width: usize, theta: f64) -> Vec<f32> {
+        (0..width / 2).map(|i| 1.0 / (theta as f32).powf((2 * i) as f32 / width as f32)).collect()
+    }
+
+    /// Cosines and sines for `positions`, each (positions, width / 2), to be used for all layers.
     pub(crate) fn at(&self, positions: &[u32]) -> Result<(Tensor, Tensor)> {
-        let index = Tensor::new(positions, self.cos.device())?;
-        Ok((self.cos.index_select(&index, 0)?, self.sin.index_select(&index, 0)?))
+        let shape = (positions.len(), self.frequencies.len());
+        let table = |f: fn(f32) -> f32| {
+            let angles = positions.iter().flat_map(|&position| {
+                self.frequencies.iter().map(move |frequency| f(position as f32 * frequency))
+            });
+            Tensor::from_vec(angles.collect::<Vec<f32>>(), shape, &self.device)?.to_dtype(self.dtype)
+        };
+        Ok((table(f32::cos)?, table(f32::sin)?))
     }
 }
 

@@ -1,7 +1,22 @@
-//! What an image is, by its first bytes. Images go on the wire as they are; nothing is decoded.
+//! What an image is, by its first bytes: names of files and headers of servers are never asked.
 
-/// The name of an image's format, or a sentence on what the file is instead.
-pub(super) fn format(bytes: &[u8]) -> Result<&'static str, String> {
+/// The name of the format of an image that can go on the wire as it is, or a sentence on what the file is instead.
+pub(in crate::media) fn format(bytes: &[u8]) -> Result<&'static str, String> {
+    let wrong = |what| {
+        Err(format!(
+            "is {what}, and only PNG, JPEG, WebP and GIF are sent: convert it, or set `format = \"png\"` under \
+             [model.image]"
+        ))
+    };
+    match kind(bytes)? {
+        "bmp" => wrong("a BMP image"),
+        "tiff" => wrong("a TIFF image"),
+        sent => Ok(sent),
+    }
+}
+
+/// The name of the format of an image that can be decoded, or a sentence on what the file is instead.
+pub(super) fn kind(bytes: &[u8]) -> Result<&'static str, String> {
     let at = |place: usize, magic: &[u8]| bytes.get(place..).is_some_and(|rest| rest.starts_with(magic));
     let brand = |names: &[&[u8; 4]]| at(4, b"ftyp") && names.iter().any(|name| at(8, *name));
     if at(0, b"\x89PNG\r\n\x1a\n") {
@@ -15,6 +30,15 @@ pub(super) fn format(bytes: &[u8]) -> Result<&'static str, String> {
     }
     if at(0, b"GIF87a") || at(0, b"GIF89a") {
         return Ok("gif");
+    }
+    // Other files begin with these two letters too: the size of the header is one of a few.
+    if at(0, b"BM")
+        && bytes.get(14).is_none_or(|size| matches!(size, 12 | 16 | 40 | 52 | 56 | 64 | 108 | 124))
+    {
+        return Ok("bmp");
+    }
+    if at(0, b"II*\0") || at(0, b"MM\0*") {
+        return Ok("tiff");
     }
     let text = || bytes.get(..512).unwrap_or(bytes).trim_ascii_start().to_ascii_lowercase();
     let other = if bytes.is_empty() {
@@ -30,14 +54,12 @@ pub(super) fn format(bytes: &[u8]) -> Result<&'static str, String> {
         );
     } else if text().starts_with(b"<svg") || (text().starts_with(b"<?xml") && find(&text(), b"<svg")) {
         "an SVG drawing"
-    } else if at(0, b"BM") {
-        "a BMP image"
-    } else if at(0, b"II*\0") || at(0, b"MM\0*") {
-        "a TIFF image"
     } else if brand(&[b"avif", b"avis"]) {
         "an AVIF image"
     } else if brand(&[b"heic", b"heix", b"hevc", b"mif1", b"heif"]) {
         "a HEIF image"
+    } else if at(0, b"II+\0") || at(0, b"MM\0+") {
+        "a BigTIFF image"
     } else if at(0, b"\0\0\x01\0") {
         "a Windows icon"
     } else if at(0, b"8BPS") {
@@ -49,11 +71,11 @@ pub(super) fn format(bytes: &[u8]) -> Result<&'static str, String> {
     } else {
         let bytes: Vec<String> = bytes.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         return Err(format!(
-            "is no image that is known: it begins with the bytes {}; expected PNG, JPEG, WebP or GIF",
+            "is no image that is known: it begins with the bytes {}; expected PNG, JPEG, WebP, GIF, BMP or TIFF",
             bytes.join(" ")
         ));
     };
-    Err(format!("is {other}, and only PNG, JPEG, WebP and GIF are sent: convert it"))
+    Err(format!("is {other}, which is not read: convert it to PNG, JPEG or WebP"))
 }
 
 fn find(text: &[u8], what: &[u8]) -> bool {
@@ -75,8 +97,10 @@ mod tests {
         check(b"\xff\xd8\xff\xe0\0\x10JFIF", Ok("jpeg"));
         check(b"RIFF\x10\0\0\0WEBPVP8 ", Ok("webp"));
         check(b"GIF89a", Ok("gif"));
-        check(b"BM\x10", Err("is a BMP image, and only PNG, JPEG, WebP and GIF are sent"));
-        check(b"\0\0\0\x1cftypavif", Err("an AVIF image"));
+        check(b"BM\x10\0", Err("is a BMP image, and only PNG, JPEG, WebP and GIF are sent"));
+        check(b"II*\0", Err("is a TIFF image, and only"));
+        check(b"\0\0\0\x1cftypavif", Err("is an AVIF image, which is not read"));
+        check(b"BMW owners' club, member list", Err("begins with the bytes 42 4d"));
         check(b"<?xml version=\"1.0\"?><svg>", Err("an SVG drawing"));
         check(b" <!DOCTYPE html>", Err("is a web page"));
         check(b"", Err("is empty"));

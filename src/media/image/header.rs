@@ -1,10 +1,11 @@
-//! How large an image is, by its header; nothing is decoded.
+//! What the header of an image says: size, frames, alpha. Nothing is decoded.
 
 use std::fs::File;
 use std::io::{BufReader, Cursor, Read, Seek, SeekFrom};
 
-use super::source::{MediaContent, MediaSource, SampleValues};
-use super::{audio, image, sentence};
+use super::sniff;
+use crate::media::source::{MediaContent, MediaSource, SampleValues};
+use crate::media::{audio, sentence};
 use crate::types::AudioSource;
 
 /// What the header of an image says.
@@ -45,7 +46,7 @@ pub fn look(source: &MediaSource) -> Result<Facts, String> {
         let mut head = Vec::new();
         reader.by_ref().take(64).read_to_end(&mut head).map_err(sentence)?;
         reader.seek(SeekFrom::Start(0)).map_err(sentence)?;
-        if image::format(&head).is_ok() {
+        if sniff::format(&head).is_ok() {
             return facts(reader).map(Facts::Image);
         }
         let format = audio::format(reader).map_err(sentence)?.map_err(|other| other.to_string())?;
@@ -82,17 +83,43 @@ pub fn look(source: &MediaSource) -> Result<Facts, String> {
 fn facts(reader: &mut (impl Read + Seek)) -> Result<ImageFacts, String> {
     let mut head = Vec::new();
     reader.by_ref().take(512).read_to_end(&mut head).map_err(sentence)?;
-    let format = image::format(&head)?;
+    let format = sniff::format(&head)?;
     let size = match format {
         "png" => big(&head, 16).zip(big(&head, 20)),
         "gif" => little16(&head, 6).zip(little16(&head, 8)),
         "webp" => webp(&head),
-        _ => jpeg(reader).map_err(sentence)?,
+        _ => jpeg(reader).map_err(sentence)?.map(|(width, height, _)| (width, height)),
     };
     let size = size.filter(|(width, height)| *width > 0 && *height > 0);
     let (width, height) =
         size.ok_or_else(|| format!("is a {format} image whose header is damaged or cut short"))?;
     Ok(ImageFacts { format, width, height })
+}
+
+/// Format and size of an image in memory.
+pub(super) fn facts_of(bytes: &[u8]) -> Result<ImageFacts, String> {
+    facts(&mut Cursor::new(bytes))
+}
+
+/// The size that the header of an image of this format declares, where it stands at a fixed place or is easily found;
+/// zeros are given as they are.
+pub(super) fn declared(bytes: &[u8], format: &str) -> Option<(u32, u32)> {
+    let little32 =
+        |at: usize| bytes.get(at..)?.first_chunk().map(|bytes| i32::from_le_bytes(*bytes).unsigned_abs());
+    match format {
+        "png" => big(bytes, 16).zip(big(bytes, 20)),
+        "gif" => little16(bytes, 6).zip(little16(bytes, 8)),
+        "webp" => webp(bytes),
+        "jpeg" => jpeg(&mut Cursor::new(bytes)).ok()?.map(|(width, height, _)| (width, height)),
+        "bmp" if bytes.get(14) == Some(&12) => little16(bytes, 18).zip(little16(bytes, 20)),
+        "bmp" => little32(18).zip(little32(22)),
+        _ => None,
+    }
+}
+
+/// The number of colour components of a JPEG image.
+pub(super) fn jpeg_components(bytes: &[u8]) -> Option<u8> {
+    jpeg(&mut Cursor::new(bytes)).ok()?.map(|(_, _, components)| components)
 }
 
 fn big(bytes: &[u8], at: usize) -> Option<u32> {
@@ -116,11 +143,11 @@ fn webp(head: &[u8]) -> Option<(u32, u32)> {
     }
 }
 
-/// Walks the segments to the frame header.
-fn jpeg(reader: &mut (impl Read + Seek)) -> std::io::Result<Option<(u32, u32)>> {
+/// Walks the segments to the frame header: width, height, components (0 where the file ends before their number).
+fn jpeg(reader: &mut (impl Read + Seek)) -> std::io::Result<Option<(u32, u32, u8)>> {
     let mut place = reader.seek(SeekFrom::Start(2))?;
     loop {
-        let mut head = [0; 9];
+        let mut head = [0; 10];
         let mut got = 0;
         while got < head.len() {
             match reader.read(head.get_mut(got..).unwrap_or_default())? {
@@ -128,7 +155,7 @@ fn jpeg(reader: &mut (impl Read + Seek)) -> std::io::Result<Option<(u32, u32)>> 
                 n => got += n,
             }
         }
-        let [0xff, marker, a, b, _, c, d, e, f] = head else { return Ok(None) };
+        let [0xff, marker, a, b, _, c, d, e, f, components] = head else { return Ok(None) };
         let length = u16::from_be_bytes([a, b]);
         match marker {
             // Padding, and markers without a body.
@@ -136,7 +163,7 @@ fn jpeg(reader: &mut (impl Read + Seek)) -> std::io::Result<Option<(u32, u32)>> 
             0x01 | 0xd0..=0xd8 => place += 2,
             0xc0..=0xcf if !matches!(marker, 0xc4 | 0xc8 | 0xcc) => {
                 let of = |pair| u32::from(u16::from_be_bytes(pair));
-                return Ok((got == 9).then(|| (of([e, f]), of([c, d]))));
+                return Ok((got >= 9).then(|| (of([e, f]), of([c, d]), components)));
             }
             _ if length < 2 || got < 4 => return Ok(None),
             _ => place += 2 + u64::from(length),

@@ -1,0 +1,224 @@
+//! Files of predictions in the authors' form, against gold rows: one object a line, `id`, `predicted_label` and
+//! `predicted_evidence`, a flat list of `[page, line]`; or `predicted_pages` of a page retriever.
+//!
+//! Gold that stands in the predictions is never used. A malformed prediction is a sentence with its id, and with what
+//! the published scorer would have made of it: it checks the form only where the label is right.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use super::node::{Node, gold_sets};
+use super::score::{Sheet, scores_of};
+use crate::benchmark::{BenchmarkScores, SubmissionAdded, SubmissionScorer};
+use crate::metric::fever::{Gold, Label, Prediction, Sentence, pages};
+use crate::types::Profile;
+
+/// The condition that figures of a submission have.
+pub(super) const CONDITION: &str = "predictions";
+
+#[derive(Deserialize)]
+struct GoldLine<'a> {
+    id: i64,
+    #[serde(borrow, default)]
+    label: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    evidence: Option<Node<'a>>,
+    #[serde(borrow, default)]
+    domain: Option<Cow<'a, str>>,
+}
+
+#[derive(Deserialize)]
+struct PredictionLine<'a> {
+    #[serde(borrow, default, deserialize_with = "there")]
+    id: Option<Node<'a>>,
+    #[serde(borrow, default, deserialize_with = "there")]
+    predicted_label: Option<Node<'a>>,
+    #[serde(borrow, default, deserialize_with = "there")]
+    predicted_evidence: Option<Node<'a>>,
+    #[serde(borrow, default, deserialize_with = "there")]
+    predicted_pages: Option<Node<'a>>,
+    #[serde(default)]
+    label: Option<IgnoredAny>,
+    #[serde(default)]
+    evidence: Option<IgnoredAny>,
+}
+
+/// A key that is there, be it null.
+fn there<'de: 'a, 'a, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Node<'a>>, D::Error> {
+    Node::deserialize(deserializer).map(Some)
+}
+
+impl PredictionLine<'_> {
+    fn id(&self) -> Result<i64, String> {
+        match &self.id {
+            Some(Node::Int(id)) => Ok(*id),
+            Some(other) => Err(format!("`id` must be a whole number, found {}", other.kind())),
+            None => Err("the prediction has no `id`".to_owned()),
+        }
+    }
+}
+
+fn read<'a, T: Deserialize<'a>>(line: &'a str) -> Result<T, String> {
+    serde_json::from_str(line).map_err(|e| format!("not a row of this form: {e}"))
+}
+
+/// What the published scorer would have made of a malformed prediction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Published {
+    Stops(&'static str),
+    Misses,
+    Passes,
+}
+
+impl std::fmt::Display for Published {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Stops(error) => write!(f, "the published scorer would have stopped here ({error})"),
+            Self::Misses => f.write_str("the published scorer would have counted a miss"),
+            Self::Passes => f.write_str("the published scorer would not have looked at it"),
+        }
+    }
+}
+
+/// Scores predictions as they come.
+#[derive(Debug, Default)]
+pub(super) struct Scorer {
+    sheet: Sheet,
+    /// Predictions that carry gold.
+    carried: u64,
+}
+
+impl SubmissionScorer for Scorer {
+    fn gold_id(&self, line: &str) -> Result<i64, String> {
+        read::<GoldLine<'_>>(line).map(|gold| gold.id)
+    }
+
+    fn id(&self, line: &str) -> Result<i64, String> {
+        read::<PredictionLine<'_>>(line)?.id()
+    }
+
+    fn add(&mut self, gold: &str, prediction: &str) -> Result<SubmissionAdded, String> {
+        let gold = read::<GoldLine<'_>>(gold).map_err(|e| format!("gold: {e}"))?;
+        let mut line = read::<PredictionLine<'_>>(prediction)?;
+        let id = line.id()?;
+        if id != gold.id {
+            return Ok(SubmissionAdded::OtherId);
+        }
+        let domain = gold.domain.clone();
+        let gold = labelled(gold).map_err(|e| format!("gold row {id}: {e}"))?;
+        self.carried += u64::from(line.label.is_some() || line.evidence.is_some());
+        let of_row = |problem: String| format!("prediction of id {id}: {problem}");
+        let list = line.predicted_pages.take();
+        let ranked = match &list {
+            Some(list) => Some(titles(list).map_err(of_row)?),
+            None => None,
+        };
+        // A page retriever predicts nothing else.
+        if ranked.is_none() || line.predicted_label.is_some() || line.predicted_evidence.is_some() {
+            let prediction = checked(&gold, line).map_err(of_row)?;
+            let label = Label::upper(&prediction.label);
+            self.sheet.add(&gold, &prediction, label, domain.as_deref());
+        }
+        if let Some(ranked) = ranked {
+            self.sheet.add_pages(|k| pages(&gold, &ranked, k));
+        }
+        Ok(SubmissionAdded::Scored)
+    }
+
+    fn finish(self: Box<Self>) -> BenchmarkScores {
+        let mut warnings = Vec::new();
+        if self.carried > 0 {
+            warnings.push(format!(
+                "{} predictions carry `label` or `evidence`: they were left out, the gold file alone counts",
+                self.carried
+            ));
+        }
+        let metrics = self.sheet.metrics(CONDITION, true);
+        scores_of(Profile::Official, Vec::new(), metrics, warnings)
+    }
+}
+
+fn labelled(line: GoldLine<'_>) -> Result<Gold<'_>, String> {
+    let label = line.label.as_deref().ok_or("the row has no `label`: only labelled data can be scored")?;
+    let label = Label::exact(label)
+        .ok_or_else(|| format!("`label` is `{label}`; expected supports, refutes or NOT ENOUGH INFO"))?;
+    let evidence = line.evidence.ok_or("the row has no `evidence`")?;
+    Ok(Gold { label, sets: gold_sets(label, evidence)? })
+}
+
+fn titles<'a>(list: &'a Node<'a>) -> Result<Vec<&'a str>, String> {
+    let Node::List(items) = list else {
+        return Err(format!("`predicted_pages` must be a list of titles, found {}", list.kind()));
+    };
+    let title = |item: &'a Node<'a>| match item {
+        Node::Text(title) => Ok(&**title),
+        other => Err(format!("`predicted_pages` must hold titles, found {}", other.kind())),
+    };
+    items.iter().map(title).collect()
+}
+
+/// The prediction of a line, or what is wrong with it.
+fn checked<'a>(gold: &Gold<'_>, line: PredictionLine<'a>) -> Result<Prediction<'a>, String> {
+    const ASSERTION: Published = Published::Stops("AssertionError");
+    const TYPE: Published = Published::Stops("TypeError");
+    let label = match line.predicted_label {
+        Some(Node::Text(label)) => label,
+        Some(other) => {
+            let problem = format!("`predicted_label` must be a string, found {}", other.kind());
+            return Err(format!("{problem}; {}", Published::Stops("AttributeError")));
+        }
+        None => return Err(format!("there is no `predicted_label`; {ASSERTION}")),
+    };
+    let verifiable = gold.label.is_verifiable();
+    let right = Label::upper(&label) == Some(gold.label);
+    let items = match line.predicted_evidence {
+        Some(Node::List(items)) => items,
+        None => return Err(format!("there is no `predicted_evidence`: write [] for none; {ASSERTION}")),
+        Some(other) => {
+            let published = match other {
+                Node::Null if right || verifiable => TYPE,
+                _ if right => ASSERTION,
+                Node::Text(_) if verifiable => Published::Misses,
+                _ if verifiable => TYPE,
+                _ => Published::Passes,
+            };
+            let none = if other == Node::Null { ": write [] for none" } else { "" };
+            let problem = format!("`predicted_evidence` must be a list, found {}{none}", other.kind());
+            return Err(format!("{problem}; {published}"));
+        }
+    };
+    let mut evidence = Vec::with_capacity(items.len());
+    for (number, item) in items.into_iter().enumerate() {
+        let sentence = sentence(item).map_err(|found| {
+            let published = match (right, verifiable) {
+                (true, _) => ASSERTION,
+                (false, true) => Published::Misses,
+                (false, false) => Published::Passes,
+            };
+            format!(
+                "item {} of `predicted_evidence` must be [page, line], a string and a whole number, found {found}; \
+                 {published}",
+                number + 1
+            )
+        })?;
+        evidence.push(sentence);
+    }
+    Ok(Prediction { label, evidence })
+}
+
+fn sentence(item: Node<'_>) -> Result<Sentence<'_>, String> {
+    let Node::List(parts) = item else { return Err(item.kind().to_owned()) };
+    let length = parts.len();
+    let mut parts = parts.into_iter();
+    match (parts.next(), parts.next(), parts.next()) {
+        (Some(Node::Text(page)), Some(Node::Int(line)), None) => Ok(Sentence { page, line }),
+        (Some(page), Some(line), None) => Err(format!("[{}, {}]", page.kind(), line.kind())),
+        _ => Err(format!("a list of {length}")),
+    }
+}
+
+#[cfg(test)]
+#[path = "submission_tests.rs"]
+mod tests;

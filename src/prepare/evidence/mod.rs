@@ -1,0 +1,350 @@
+//! CFEVER's claims with the sentences that a model is shown: dump to store, store to index, claims to rows.
+//!
+//! Leaves in the data folder `wiki/pages.bin` and, where our own search is asked for, `wiki/index.bin`; and
+//! `evidence/SPLIT.jsonl`, the published rows with `found` added, beside the record `evidence/prepare.json`. Each is
+//! made once: what is there and was made of the same files in the same way is kept.
+
+mod claims;
+mod shots;
+mod sources;
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, BufWriter, Read, Write};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::PrepareError;
+use crate::benchmark::cfever::NAME;
+use crate::dataset::prepared::SourceRecord;
+use crate::wiki::{Index, Store, StoreBuilder, WikiError, build_index, dump};
+use claims::Facts;
+use sources::Sources;
+
+/// The folder of store and index, in a data folder.
+pub const WIKI: &str = "wiki";
+/// The folder of the rows.
+pub const EVIDENCE: &str = "evidence";
+/// The record beside the rows.
+const RECORD: &str = "prepare.json";
+/// The version of store note, rows and record.
+const VERSION: u32 = 1;
+/// Problems that are told one by one.
+const TOLD: usize = 20;
+
+/// Where the pages for a claim come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Retrieval {
+    /// The pages that the authors published.
+    Published,
+    /// Our own search: titles that stand in the claim, and BM25 over all pages.
+    Own,
+}
+
+impl Retrieval {
+    /// The name that rows and tables use.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Published => "published",
+            Self::Own => "own",
+        }
+    }
+}
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub struct EvidenceAsked {
+    /// The data folder.
+    pub data: PathBuf,
+    /// The folder that is written to; the data folder itself where it is `None`.
+    pub to: Option<PathBuf>,
+    /// Where pages come from: the published ones where they are there, our own search else.
+    pub retrieval: Option<Retrieval>,
+    /// How rows are made.
+    pub settings: Settings,
+    /// Threads.
+    pub jobs: NonZeroUsize,
+}
+
+/// How rows are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settings {
+    /// Pages a claim.
+    pub pages: usize,
+    /// Sentences a claim, in each condition.
+    pub sentences: usize,
+    /// Worked examples.
+    pub shots: usize,
+    /// Seed of the draw of these.
+    pub seed: u64,
+}
+
+/// What was done.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct EvidenceDone {
+    /// Sentences on what was made or is there already.
+    pub lines: Vec<String>,
+    /// What is wrong with the data, the first problems.
+    pub problems: Vec<String>,
+    /// All problems.
+    pub count: u64,
+    /// The files of rows.
+    pub rows: Vec<PathBuf>,
+}
+
+impl EvidenceDone {
+    fn problem(&mut self, problem: String) {
+        self.count += 1;
+        if self.problems.len() < TOLD {
+            self.problems.push(problem);
+        }
+    }
+}
+
+/// What happens meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EvidenceEvent {
+    /// A stage begins, with so many units to be done.
+    Begins(&'static str, u64),
+    /// So many units more are done.
+    Done(u64),
+}
+
+type On<'a> = &'a (dyn Fn(EvidenceEvent) + Sync);
+
+impl From<WikiError> for PrepareError {
+    fn from(error: WikiError) -> Self {
+        match error {
+            WikiError::Io { path, source } => Self::Disk { path, source },
+            WikiError::Damaged { .. } | WikiError::TooMuch { .. } => Self::Evidence(error.to_string()),
+        }
+    }
+}
+
+/// What the rows were made of, and how.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Record {
+    version: u32,
+    benchmark: String,
+    retrieval: Retrieval,
+    settings: Settings,
+    store: String,
+    sources: Vec<SourceRecord>,
+    facts: Vec<Facts>,
+}
+
+/// Makes store, index and rows, as far as they are not there.
+pub fn prepare_evidence(asked: &EvidenceAsked, on: On<'_>) -> Result<EvidenceDone, PrepareError> {
+    let sources = Sources::find(&asked.data, asked.retrieval, asked.settings.shots > 0)?;
+    let to = asked.to.as_ref().unwrap_or(&asked.data);
+    let wiki = to.join(WIKI);
+    std::fs::create_dir_all(&wiki).map_err(PrepareError::disk(&wiki))?;
+    let _lock = lock(&wiki)?;
+    let mut done = EvidenceDone::default();
+    let store = store(&asked.data, &sources, &wiki.join("pages.bin"), on, &mut done)?;
+    let index = match sources.retrieval {
+        Retrieval::Published => None,
+        Retrieval::Own => Some(index(&store, &wiki.join("index.bin"), asked.jobs, on, &mut done)?),
+    };
+    rows(asked, to, &sources, &store, index.as_ref(), on, &mut done)?;
+    Ok(done)
+}
+
+/// Held while files are made.
+fn lock(folder: &Path) -> Result<File, PrepareError> {
+    let path = folder.join("lock");
+    let file = File::create(&path).map_err(PrepareError::disk(&path))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(std::fs::TryLockError::WouldBlock) => Err(PrepareError::Locked(folder.to_owned())),
+        Err(std::fs::TryLockError::Error(e)) => Err(PrepareError::disk(&path)(e)),
+    }
+}
+
+/// Counts the bytes that go through it.
+struct Counted<'a, R> {
+    inner: R,
+    on: On<'a>,
+}
+
+impl<R: Read> Read for Counted<'_, R> {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.inner.read(into)?;
+        (self.on)(EvidenceEvent::Done(read as u64));
+        Ok(read)
+    }
+}
+
+fn store(
+    data: &Path,
+    sources: &Sources,
+    path: &Path,
+    on: On<'_>,
+    done: &mut EvidenceDone,
+) -> Result<Store, PrepareError> {
+    let mut note = format!("cfever {VERSION}\n");
+    let mut bytes = 0;
+    for dump in &sources.dump {
+        let source = SourceRecord::of(data, dump).map_err(PrepareError::disk(dump))?;
+        bytes += source.bytes;
+        note.push_str(&serde_json::to_string(&source).unwrap_or_default());
+        note.push('\n');
+    }
+    if let Ok(store) = Store::open(path)
+        && store.note() == note
+    {
+        let facts = store.facts();
+        done.lines.push(format!("{}: {} pages, made already", path.display(), facts.pages));
+        return Ok(store);
+    }
+    on(EvidenceEvent::Begins("pages", bytes));
+    let part = path.with_extension("part");
+    let disk = || PrepareError::disk(&part);
+    let out = BufWriter::with_capacity(1 << 20, File::create(&part).map_err(disk())?);
+    let mut builder = StoreBuilder::new(out).map_err(disk())?;
+    for dump in &sources.dump {
+        let read = |source| PrepareError::Read { path: dump.clone(), source };
+        let file = File::open(dump).map_err(read)?;
+        let reader = BufReader::with_capacity(1 << 20, Counted { inner: file, on });
+        let mut failed = None;
+        let walked = dump::each_line(reader, |number, line| {
+            let page = line.and_then(dump::DumpPage::read);
+            let at = || format!("{}:{number}", dump.display());
+            match page {
+                // The dumps of FEVER begin with a page without a title.
+                Ok(page) if page.id.is_empty() => {}
+                Ok(page) => match builder.add(&page.id, &page.sentences()) {
+                    Ok(true) => {}
+                    Ok(false) => done.problem(format!("{}: the page is longer than a page can be", at())),
+                    Err(e) => {
+                        failed = Some(e);
+                        return Err(std::io::ErrorKind::Other.into());
+                    }
+                },
+                Err(problem) => done.problem(format!("{}: {problem}", at())),
+            }
+            Ok(())
+        });
+        if let Some(e) = failed {
+            return Err(disk()(e));
+        }
+        walked.map_err(read)?;
+    }
+    let (out, facts) = builder.finish(&note).map_err(disk())?;
+    let file = out.into_inner().map_err(|e| disk()(e.into_error()))?;
+    file.sync_all().map_err(disk())?;
+    drop(file);
+    std::fs::rename(&part, path).map_err(PrepareError::disk(path))?;
+    done.lines.push(format!("{}: {} pages, {} sentences", path.display(), facts.pages, facts.sentences));
+    Ok(Store::open(path)?)
+}
+
+fn index(
+    store: &Store,
+    path: &Path,
+    jobs: NonZeroUsize,
+    on: On<'_>,
+    done: &mut EvidenceDone,
+) -> Result<Index, PrepareError> {
+    if let Ok(index) = Index::open(path, store) {
+        done.lines.push(format!("{}: made already", path.display()));
+        return Ok(index);
+    }
+    on(EvidenceEvent::Begins("index", store.facts().text));
+    let facts = build_index(store, path, jobs, &|bytes| on(EvidenceEvent::Done(bytes)))?;
+    done.lines.push(format!("{}: {} pages, {} terms", path.display(), facts.pages, facts.terms));
+    Ok(Index::open(path, store)?)
+}
+
+fn rows(
+    asked: &EvidenceAsked,
+    to: &Path,
+    sources: &Sources,
+    store: &Store,
+    index: Option<&Index>,
+    on: On<'_>,
+    done: &mut EvidenceDone,
+) -> Result<(), PrepareError> {
+    let folder = to.join(EVIDENCE);
+    std::fs::create_dir_all(&folder).map_err(PrepareError::disk(&folder))?;
+    let mut from = Vec::new();
+    for path in sources.of_rows() {
+        from.push(SourceRecord::of(&asked.data, path).map_err(PrepareError::disk(path))?);
+    }
+    let record = |facts| Record {
+        version: VERSION,
+        benchmark: NAME.to_owned(),
+        retrieval: sources.retrieval,
+        settings: asked.settings,
+        store: store.note().to_owned(),
+        sources: from.clone(),
+        facts,
+    };
+    let record_path = folder.join(RECORD);
+    let file = |facts: &Facts| folder.join(format!("{}.jsonl", facts.split));
+    let is_whole = |facts: &Facts| std::fs::metadata(file(facts)).is_ok_and(|meta| meta.len() == facts.bytes);
+    let earlier = std::fs::read(&record_path).ok();
+    let earlier: Option<Record> = earlier.and_then(|text| serde_json::from_slice(&text).ok());
+    let facts = match earlier {
+        Some(earlier) if earlier == record(earlier.facts.clone()) && earlier.facts.iter().all(is_whole) => {
+            earlier.facts
+        }
+        _ => {
+            let shots = shots::draw(sources, &asked.settings, store, index)?;
+            let mut facts = Vec::new();
+            for split in &sources.splits {
+                on(EvidenceEvent::Begins(split.name, count_lines(&split.path)?));
+                let path = folder.join(format!("{}.jsonl", split.name));
+                facts.push(claims::write(asked, sources, split, store, index, &shots, &path, on, done)?);
+            }
+            let text = serde_json::to_vec_pretty(&record(facts.clone())).unwrap_or_default();
+            write_whole(&record_path, &text)?;
+            facts
+        }
+    };
+    for facts in facts {
+        done.lines.push(format!("{}: {}", file(&facts).display(), facts.describe(sources.retrieval)));
+        if facts.missing > 0 {
+            done.problem(format!(
+                "{}: {} sentences of the gold are not in the dump, among them {}",
+                facts.split,
+                facts.missing,
+                facts.examples.join(", ")
+            ));
+        }
+        done.rows.push(file(&facts));
+    }
+    Ok(())
+}
+
+fn count_lines(path: &Path) -> Result<u64, PrepareError> {
+    let read = |source| PrepareError::Read { path: path.to_owned(), source };
+    let mut reader = BufReader::new(File::open(path).map_err(read)?);
+    let mut lines = 0;
+    loop {
+        let bytes = reader.fill_buf().map_err(read)?;
+        if bytes.is_empty() {
+            return Ok(lines);
+        }
+        lines += memchr::memchr_iter(b'\n', bytes).count() as u64;
+        let length = bytes.len();
+        reader.consume(length);
+    }
+}
+
+/// Writes a file under another name first.
+fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), PrepareError> {
+    let part = path.with_extension("part");
+    let write = || -> std::io::Result<()> {
+        let mut file = File::create(&part)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        std::fs::rename(&part, path)
+    };
+    write().map_err(PrepareError::disk(path))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,218 @@
+//! Made-up pages and claims, from the dump to rows.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde_json::{Value, json};
+
+use super::*;
+
+const PAGES: [(&str, &[&str]); 6] = [
+    ("", &[]),
+    ("甲湖", &["甲湖面積十平方公里。", "", "湖水深。"]),
+    ("乙山_(測試)", &["乙山高三百公尺。", "山上有樹。"]),
+    ("丙", &["丙是人。"]),
+    ("丁城", &["丁城在甲湖之北。", "丁城人口三萬。"]),
+    ("戊", &["戊。"]),
+];
+
+fn lines(rows: &[Value]) -> String {
+    let line = |row: &Value| format!("{row}\n");
+    rows.iter().map(line).collect()
+}
+
+fn claim(id: i64, label: &str, text: &str, evidence: &Value) -> Value {
+    json!({"id": id, "label": label, "claim": text, "evidence": evidence, "domain": "其他"})
+}
+
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Self {
+        let place = Self(tempfile::tempdir().unwrap());
+        let page = |(title, texts): &(&str, &[&str])| {
+            let lines: Vec<String> =
+                texts.iter().enumerate().map(|(n, text)| format!("{n}\t{text}\t{title}")).collect();
+            json!({"id": title, "text": "", "lines": lines.join("\n")})
+        };
+        let (first, second) = PAGES.split_at(3);
+        place.write("wiki-pages/wiki-001.jsonl", &lines(&first.iter().map(page).collect::<Vec<_>>()));
+        place.write("wiki-pages/wiki-002.jsonl", &lines(&second.iter().map(page).collect::<Vec<_>>()));
+        let nei = json!([[9, null, null, null]]);
+        let dev = [
+            claim(1, "supports", "甲湖的面積是十平方公里。", &json!([[[1, 2, "甲湖", 0]]])),
+            claim(
+                2,
+                "refutes",
+                "乙山高五百公尺。",
+                &json!([[[1, 2, "乙山_(測試)", 0]], [[1, 2, "無此頁", 0]]]),
+            ),
+            claim(3, "NOT ENOUGH INFO", "丁城有三座橋。", &nei),
+        ];
+        place.write("data/dev.jsonl", &lines(&dev));
+        place.write("data/test.jsonl", &lines(&[json!({"id": 4, "claim": "丙不是人。"})]));
+        let train: Vec<Value> = (10..22)
+            .map(|id| match id % 3 {
+                0 => {
+                    claim(id, "supports", &format!("丁城人口是三萬，第{id}。"), &json!([[[1, 2, "丁城", 1]]]))
+                }
+                1 => claim(id, "refutes", &format!("丙是山，第{id}。"), &json!([[[1, 2, "丙", 0]]])),
+                _ => claim(id, "NOT ENOUGH INFO", &format!("丁城很遠，第{id}。"), &nei),
+            })
+            .collect();
+        place.write("data/train.jsonl", &lines(&train));
+        place
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        let path = self.0.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    fn asked(&self) -> EvidenceAsked {
+        EvidenceAsked {
+            data: self.0.path().to_owned(),
+            to: None,
+            retrieval: None,
+            settings: Settings { pages: 3, sentences: 4, shots: 0, seed: 1 },
+            jobs: NonZeroUsize::new(2).unwrap(),
+        }
+    }
+
+    fn rows(&self, split: &str) -> Vec<Value> {
+        let path = self.0.path().join(EVIDENCE).join(format!("{split}.jsonl"));
+        let text = std::fs::read_to_string(path).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+#[test]
+fn rows_hold_what_was_found_for_them() {
+    let place = Place::new();
+    let units = AtomicU64::new(0);
+    let on = |event| {
+        if let EvidenceEvent::Done(n) = event {
+            units.fetch_add(n, Ordering::Relaxed);
+        }
+    };
+    let done = prepare_evidence(&place.asked(), &on).unwrap();
+    assert!(units.load(Ordering::Relaxed) > 0);
+    assert_eq!(done.count, 1, "{:?}", done.problems);
+    assert!(done.problems[0].contains("1 sentences of the gold are not in the dump, among them 無此頁 0"));
+    let rows = place.rows("dev");
+    assert_eq!(rows[0]["label"], "supports", "the published columns stay");
+    let found = &rows[0]["found"];
+    assert_eq!((&found["retrieval"], &found["pages"][0]), (&json!("own"), &json!("甲湖")));
+    assert_eq!(found["bm25"][0], json!({"page": "甲湖", "line": 0, "text": "甲湖面積十平方公里。"}));
+    let candidates = found["bm25"].as_array().unwrap();
+    assert!(candidates.len() <= 4 && candidates.iter().all(|c| c["text"] != ""), "empty sentences are none");
+    let oracle = rows[1]["found"]["oracle"].as_array().unwrap();
+    assert_eq!(oracle[0]["page"], "乙山_(測試)");
+    assert_eq!(oracle.len(), 2, "the gold and the other sentence of its page");
+    assert_eq!(rows[2]["found"]["oracle"], rows[2]["found"]["bm25"], "an undecidable claim has no gold");
+    let test = &place.rows("test")[0];
+    assert!(
+        test.get("label").is_none() && test["found"]["pages"][0] == "丙"
+            || test["found"]["bm25"][0]["page"] == "丙"
+    );
+
+    // Made once; and again where how rows are made, or a file, has changed.
+    let again = prepare_evidence(&place.asked(), &|event| {
+        assert!(!matches!(event, EvidenceEvent::Begins(..)), "{event:?}");
+    });
+    assert_eq!(again.unwrap().rows, done.rows);
+    let fewer =
+        EvidenceAsked { settings: Settings { sentences: 1, ..place.asked().settings }, ..place.asked() };
+    prepare_evidence(&fewer, &|_| ()).unwrap();
+    assert_eq!(place.rows("dev")[0]["found"]["bm25"].as_array().unwrap().len(), 1);
+    place.write("wiki-pages/wiki-003.jsonl", "{\"id\": \"無此頁\", \"lines\": \"0\\t有了。\"}\nbroken\n");
+    let done = prepare_evidence(&place.asked(), &|_| ()).unwrap();
+    assert_eq!(done.count, 1, "{:?}", done.problems);
+    assert!(done.problems[0].contains("wiki-003.jsonl:2: not a page"), "{:?}", done.problems);
+}
+
+#[test]
+fn the_number_of_threads_changes_nothing() {
+    let place = Place::new();
+    prepare_evidence(&place.asked(), &|_| ()).unwrap();
+    let rows = place.rows("dev");
+    std::fs::remove_dir_all(place.0.path().join(EVIDENCE)).unwrap();
+    std::fs::remove_dir_all(place.0.path().join(WIKI)).unwrap();
+    prepare_evidence(&EvidenceAsked { jobs: NonZeroUsize::MIN, ..place.asked() }, &|_| ()).unwrap();
+    assert_eq!(place.rows("dev"), rows);
+}
+
+#[test]
+fn published_pages_are_taken_where_they_are() {
+    let place = Place::new();
+    let pages = |id: i64, titles: &[&str]| json!({"id": id, "predicted_pages": titles, "label": "x"});
+    place.write(
+        "bm25_test/dev_doc10.jsonl",
+        &lines(&[pages(1, &["戊", "甲湖"]), pages(2, &["戊", "沒有"]), pages(3, &[])]),
+    );
+    let published = EvidenceAsked { retrieval: Some(Retrieval::Published), ..place.asked() };
+    let error = prepare_evidence(&published, &|_| ()).unwrap_err().to_string();
+    assert!(error.contains("no published pages for the split test (looked for test_doc10.jsonl)"), "{error}");
+    place.write("bm25_test/test_doc10.jsonl", &lines(&[pages(4, &["丙"])]));
+    let done = prepare_evidence(&place.asked(), &|_| ()).unwrap();
+    let line = done.lines.iter().find(|line| line.contains("dev.jsonl")).unwrap();
+    assert!(line.contains("3 claims, published pages, those of a whole set for 1 of 2"), "{line}");
+    assert!(line.contains("(50.00 %), 1 pages are not in the dump"), "{line}");
+    let rows = place.rows("dev");
+    assert_eq!(rows[0]["found"]["pages"], json!(["戊", "甲湖"]));
+    assert_eq!(rows[0]["found"]["bm25"][0]["page"], "甲湖");
+    assert_eq!(rows[2]["found"]["bm25"], json!([]));
+    assert!(!place.0.path().join(WIKI).join("index.bin").exists(), "no index is needed");
+    place.write("bm25_test/dev_doc10.jsonl", &lines(&[pages(1, &[])]));
+    let error = prepare_evidence(&place.asked(), &|_| ()).unwrap_err().to_string();
+    assert!(error.contains("dev.jsonl:2: there are no published pages for claim 2"), "{error}");
+}
+
+#[test]
+fn worked_examples_are_drawn_by_the_seed_with_labels_in_turn() {
+    let place = Place::new();
+    let drawn = |seed: u64| {
+        let settings = Settings { shots: 4, seed, ..place.asked().settings };
+        prepare_evidence(&EvidenceAsked { settings, ..place.asked() }, &|_| ()).unwrap();
+        let rows = place.rows("dev");
+        assert_eq!(rows[0]["found"]["shots"], rows[2]["found"]["shots"], "the same for every claim");
+        rows[0]["found"]["shots"].as_array().unwrap().clone()
+    };
+    let shots = drawn(1);
+    let labels: Vec<&str> = shots.iter().map(|shot| shot["label"].as_str().unwrap()).collect();
+    assert_eq!(labels, ["supports", "refutes", "NOT ENOUGH INFO", "supports"]);
+    let number = shots[0]["evidence"][0].as_u64().unwrap() as usize;
+    assert_eq!(shots[0]["candidates"][number - 1]["text"], "丁城人口三萬。");
+    assert_eq!(shots[2]["evidence"], json!([]));
+    assert!(!shots[2]["candidates"].as_array().unwrap().is_empty());
+    assert_eq!(drawn(1), shots);
+    assert!((2..9).any(|seed| drawn(seed) != shots), "another seed draws others");
+    let settings = Settings { shots: 20, ..place.asked().settings };
+    let error = prepare_evidence(&EvidenceAsked { settings, ..place.asked() }, &|_| ()).unwrap_err();
+    assert!(error.to_string().contains("only 12 claims fit as worked examples, 20 are asked for"), "{error}");
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    let place = Place::new();
+    let error = || prepare_evidence(&place.asked(), &|_| ()).unwrap_err().to_string();
+    place.write(
+        "data/dev.jsonl",
+        "{\"id\": 1, \"claim\": \"x\", \"label\": \"SUPPORTS\", \"evidence\": []}\n",
+    );
+    assert!(error().contains("dev.jsonl:1: row 1: `label` is \"SUPPORTS\""), "{}", error());
+    std::fs::remove_dir_all(place.0.path().join("data")).unwrap();
+    assert!(error().contains("holds no claims (looked for data/dev.jsonl"), "{}", error());
+    std::fs::remove_dir_all(place.0.path().join("wiki-pages")).unwrap();
+    assert!(error().contains("no pages of Wikipedia (looked for wiki-pages/*.jsonl)"), "{}", error());
+}
+
+#[test]
+fn two_at_once_are_refused() {
+    let place = Place::new();
+    let wiki = place.0.path().join(WIKI);
+    std::fs::create_dir_all(&wiki).unwrap();
+    let _held = lock(&wiki).unwrap();
+    let error = prepare_evidence(&place.asked(), &|_| ()).unwrap_err();
+    assert!(matches!(error, PrepareError::Locked(_)), "{error}");
+}

@@ -1,0 +1,160 @@
+//! What could not be prepared, what was damaged since, and runs over data that are not prepared yet.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, BinaryArray, Int64Array, RecordBatch, StringArray, StructArray};
+use parquet::arrow::ArrowWriter;
+use serde_json::Value;
+
+use super::common::{Finished, finish, harness, root};
+use super::{copy, fixture, prepare, rows};
+
+fn record(data: &Path) -> Value {
+    serde_json::from_slice(&std::fs::read(data.join("prepared/prepare.json")).unwrap()).unwrap()
+}
+
+#[test]
+fn what_could_not_be_read_is_shown_and_tried_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path();
+    copy(&fixture("simplevqa-struct"), data);
+    // A file that a network's file system does not give at this moment.
+    let (image, away) = (data.join("images/5.png"), data.join("away.png"));
+    std::fs::rename(&image, &away).unwrap();
+    let again = "1 of them may pass: the same command tries again";
+    let first = finish(&mut prepare("simplevqa", data, &[])).exits_with(1).prints(again);
+    first.says("test: images/5.png: cannot be read");
+    assert_eq!(record(data)["sets"]["test"]["counts"]["faults"], 1);
+    let shown = finish(harness().arg("data").arg(data).args(["--benchmark", "simplevqa"]));
+    shown.exits_with(1).prints("preparing test left a problem, the first: images/5.png");
+    // It is tried again as long as it is not there, and no further once it is.
+    finish(&mut prepare("simplevqa", data, &[])).exits_with(1).prints("simplevqa: 1 set of").prints(again);
+    std::fs::rename(&away, &image).unwrap();
+    finish(&mut prepare("simplevqa", data, &[])).exits_with(0).prints("simplevqa: 1 set of");
+    assert_eq!(record(data)["sets"]["test"]["counts"]["problems"], 0);
+    assert!(rows(data, "test").iter().all(|row| row["image"].is_string()));
+    assert!(!data.join("prepared/.work").exists());
+    finish(&mut prepare("simplevqa", data, &[])).exits_with(0).prints("prepared already");
+}
+
+#[test]
+fn a_clip_that_was_cut_since_is_refused_and_made_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path();
+    copy(&fixture("2m-belebele-f32"), data);
+    finish(&mut prepare("2m-belebele", data, &[])).exits_with(0);
+    let name = rows(data, "amh_Ethi")[0]["sentences"][0]["segments"][0]["audio"].as_str().unwrap().to_owned();
+    let whole = std::fs::read(data.join(&name)).unwrap();
+    std::fs::write(data.join(&name), &whole[..whole.len() / 2]).unwrap();
+    let error = harness::dataset::Dataset::open(data, None).unwrap_err().to_string();
+    assert!(error.contains(&format!("{name} has {} bytes", whole.len() / 2)), "{error}");
+    assert!(error.contains("harness prepare 2m-belebele --data"), "{error}");
+    let again = finish(&mut prepare("2m-belebele", data, &[])).exits_with(0);
+    again.prints("2m-belebele: 1 set of");
+    assert_eq!(std::fs::read(data.join(&name)).unwrap(), whole);
+    harness::dataset::Dataset::open(data, None).unwrap();
+}
+
+#[test]
+fn a_part_of_the_languages_is_no_whole_set() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path();
+    copy(&fixture("2m-belebele-f32"), &data.join("lang=amh_Ethi"));
+    copy(&fixture("2m-belebele-i16"), &data.join("lang=ibo_Latn"));
+    finish(&mut prepare("2m-belebele", data, &["--languages", "amh_Ethi"])).exits_with(0);
+    let left = "nothing was prepared of lang=ibo_Latn/ibo_Latn.parquet";
+    let error = harness::dataset::Dataset::open(data, None).unwrap_err().to_string();
+    assert!(error.contains(left) && error.contains("run `harness prepare 2m-belebele --data"), "{error}");
+    finish(harness().arg("data").arg(data)).exits_with(1).prints(left);
+    finish(&mut prepare("2m-belebele", data, &[])).exits_with(0);
+    assert_eq!(harness::dataset::Dataset::open(data, None).unwrap().rows().unwrap().count(), 10);
+}
+
+/// The demo's first two items as Parquet: a row an utterance, recordings inside.
+fn as_parquet(folder: &Path) {
+    let text = std::fs::read_to_string(root().join("demo/ccfqa/test.jsonl")).unwrap();
+    let items: Vec<Value> = text.lines().take(2).map(|line| serde_json::from_str(line).unwrap()).collect();
+    let languages = ["cmn", "eng", "fra", "jpn", "kor", "rus", "spa", "yue"];
+    let cells: Vec<(&Value, &str)> =
+        items.iter().flat_map(|item| languages.map(|language| (item, language))).collect();
+    let text = |of: &dyn Fn(&Value, &str) -> String| -> ArrayRef {
+        Arc::new(StringArray::from_iter_values(cells.iter().map(|(item, language)| of(item, language))))
+    };
+    let clips = cells.iter().map(|(item, language)| {
+        std::fs::read(root().join("demo/ccfqa").join(item[*language]["audio"].as_str().unwrap())).unwrap()
+    });
+    let bytes: ArrayRef = Arc::new(BinaryArray::from_iter_values(clips));
+    let audio = StructArray::try_from(vec![("bytes", bytes), ("path", text(&|_, l| format!("{l}.flac")))]);
+    let indices = cells.iter().map(|(item, _)| item["index"].as_i64().unwrap());
+    let field = |name: &'static str| move |item: &Value, l: &str| item[l][name].as_str().unwrap().to_owned();
+    let batch = RecordBatch::try_from_iter([
+        ("id", Arc::new(Int64Array::from_iter_values(indices)) as ArrayRef),
+        ("label", text(&|item, _| item["label"].as_str().unwrap().to_owned())),
+        ("lang", text(&|_, language| language.to_owned())),
+        ("audio", Arc::new(audio.unwrap()) as ArrayRef),
+        ("src_q", text(&field("question"))),
+        ("src_a", text(&field("answer"))),
+    ])
+    .unwrap();
+    let file = std::fs::File::create(folder.join("test.parquet")).unwrap();
+    let mut writer = ArrowWriter::try_new(file, batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+}
+
+/// A config in a folder that runs the demo's model over the data of the same folder.
+fn config(folder: &Path, more: &str) {
+    let config = format!(
+        "[model]\nkind = \"local\"\narchitecture = \"qwen2_audio\"\nweights = \"{}\"\ndevice = \"cpu\"\n\n\
+         [generation]\nmax_new_tokens = 24\n\n[[benchmark]]\nname = \"ccfqa\"\nconditions = [\"sqa\"]\n\
+         data = \".\"\n{more}\n",
+        root().join("demo/model").display()
+    );
+    std::fs::write(folder.join("c.toml"), config).unwrap();
+}
+
+fn on(verb: &str, folder: &Path) -> Finished {
+    let mut command = harness();
+    command.arg(verb).arg(folder.join("c.toml")).arg("--results").arg(folder.join("results"));
+    finish(&mut command)
+}
+
+#[cfg(feature = "local")]
+#[test]
+fn a_run_prepares_what_it_needs_on_its_first_day() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path();
+    as_parquet(data);
+    config(data, "allow_other_data = true");
+    let check = on("check", data).exits_with(2);
+    check.says("to be prepared): run `harness prepare ccfqa --data").says("or let `harness run` do it first");
+    assert!(!data.join("prepared").exists());
+    let first = on("run", data).exits_with(0).says("preparing ").says(" of ccfqa in ");
+    first.says("16 requests").prints("2 rows instead of 1,000");
+    let again = on("run", data).exits_with(0);
+    assert!(!again.stderr.contains("preparing"), "{}", again.stderr);
+    on("check", data).exits_with(0);
+}
+
+#[test]
+fn missing_clips_are_counted_and_refused_where_they_are_asked_about() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path();
+    copy(&root().join("demo/ccfqa"), data);
+    config(data, "");
+    std::fs::remove_file(data.join("eng/1-20260101000100.flac")).unwrap();
+    let missing = "1 clip or image is missing: eng/1-20260101000100.flac";
+    on("check", data).exits_with(2).says("6 rows instead of 1,000").says(missing);
+    // A run of written questions needs none.
+    let text = std::fs::read_to_string(data.join("c.toml")).unwrap();
+    std::fs::write(data.join("c.toml"), text.replace("\"sqa\"", "\"qa\"")).unwrap();
+    let written = on("check", data).exits_with(2).says("6 rows instead of 1,000");
+    assert!(!written.stderr.contains("missing"), "{}", written.stderr);
+    // Gold that is none is told beside the row that lacks it.
+    let rows = std::fs::read_to_string(data.join("test.jsonl")).unwrap();
+    std::fs::write(data.join("test.jsonl"), rows.replacen("\"answer\": \"Paris\"", "\"answer\": \" \"", 1))
+        .unwrap();
+    let said = "1 row without a gold answer that can be one in eng.answer (the first has none)";
+    on("check", data).exits_with(2).says(said);
+}
