@@ -175,7 +175,7 @@ fn examples_are_drawn_by_seed_and_stand_in_the_manifest() {
     scene.cascade(
         &asr,
         &llm,
-        "conditions = [\"text\", \"speech\"]\n\n[benchmark.belebele]\nshots = 5\nshots_as = \"turns\"\n",
+        "conditions = [\"text\", \"speech\"]\nshots = 5\n\n[benchmark.belebele]\nshots_as = \"turns\"\n",
     );
     scene.place.run(&[]).exits_with(0).prints("runs=3: seeds 0, 1, 2").prints("race/p");
     assert_eq!(asr.counters().requests, 3);

@@ -124,6 +124,11 @@ pub trait Benchmark: Send + Sync {
         planned.judging.get("question").map(String::as_str)
     }
 
+    /// What is said in a clip of a request, where the data say it: what transcripts are measured by.
+    fn said<'a>(&self, _planned: &'a Planned, _clip: &str) -> Option<&'a str> {
+        None
+    }
+
     /// The prompt texts in use: for manifest and tables.
     fn prompts(&self) -> Vec<PromptInfo>;
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::exit::{self, Failure};
-use super::open;
+use super::open::{self, At};
 use super::run::{Drive, Ended, drive, transcode_of, transform_of, unchanged};
 use super::serve::Serve;
 use crate::config::secret::Secrets;
@@ -15,6 +15,7 @@ use crate::run::journal::Journal;
 use crate::run::plan::{Plan, Requests};
 use crate::run::score;
 use crate::run::transcripts::{Asr, Transcribed, TranscriptPlan};
+use crate::types::{Digest, Generation};
 
 /// The models of a config: the one that answers, and of a cascade the one that hears.
 pub(super) struct Models {
@@ -28,21 +29,37 @@ pub(super) struct Models {
 
 /// A recogniser that was looked at.
 pub(super) struct Recogniser {
-    opened: Opened,
+    /// The model.
+    pub(super) opened: Opened,
     secrets: Secrets,
-    asr: Asr,
+    /// How it is asked.
+    pub(super) asr: Asr,
 }
+
+/// Where the secrets of a model come from.
+type Keys<'a> = &'a mut dyn FnMut(&ModelConfig, At<'_>) -> Result<Secrets, Failure>;
 
 /// Looks at the models of a config without loading them.
 pub(super) fn models(loaded: &Loaded) -> Result<Models, Failure> {
+    with_keys(loaded, &mut open::secrets_of)
+}
+
+/// The same for a check: without its key an endpoint can be looked at, but not asked. Says which keys are missing.
+pub(super) fn look(loaded: &Loaded, missing: &mut Vec<String>) -> Result<Models, Failure> {
+    with_keys(loaded, &mut |model, at| {
+        Ok(open::secrets_of(model, at).map_err(|e| missing.push(e.message)).unwrap_or_default())
+    })
+}
+
+fn with_keys(loaded: &Loaded, keys: Keys<'_>) -> Result<Models, Failure> {
     let config = &loaded.config.model;
     let Some(cascade) = &config.cascade else {
-        let secrets = open::secrets(loaded)?;
+        let secrets = keys(config, &|path, problem| open::problem_at(loaded, path, problem))?;
         let answering = open::model(loaded, &secrets)?;
         return Ok(Models { answering, secrets, recogniser: None });
     };
-    let (asr, of_asr) = part(loaded, "asr", &cascade.asr, &Asr::generation(cascade))?;
-    let (mut answering, secrets) = part(loaded, "llm", &cascade.llm, &loaded.config.generation)?;
+    let (asr, of_asr) = part(loaded, "asr", &cascade.asr, &Asr::generation(cascade), keys)?;
+    let (mut answering, secrets) = part(loaded, "llm", &cascade.llm, &loaded.config.generation, keys)?;
     let asking = Asr::new(cascade, &asr.identity, takes_clips_alone(&cascade.asr));
     answering.identity = both(&config.name, cascade, &asr.identity, &answering.identity, &asking);
     answering.about =
@@ -65,7 +82,8 @@ fn part(
     loaded: &Loaded,
     name: &'static str,
     model: &ModelConfig,
-    generation: &crate::types::Generation,
+    generation: &Generation,
+    keys: Keys<'_>,
 ) -> Result<(Opened, Secrets), Failure> {
     // What is said of `[model]` is said of its part.
     let at = |path: &[Step], problem: &dyn std::fmt::Display| {
@@ -77,7 +95,7 @@ fn part(
         };
         open::problem_at(loaded, &path, problem)
     };
-    let secrets = open::secrets_of(model, &at)?;
+    let secrets = keys(model, &at)?;
     Ok((open::model_of(model, &secrets, generation, &at)?, secrets))
 }
 
@@ -96,7 +114,7 @@ fn both(
     };
     let transcripts = &cascade.transcripts;
     let how = serde_json::to_string(&(transcripts, cascade.asr.audio.window)).unwrap_or_default();
-    let asked = crate::types::Digest::of(format!("{}{how}", asking.digest()).as_bytes()).short();
+    let asked = Digest::of(format!("{}{how}", asking.digest()).as_bytes()).short();
     ModelIdentity {
         name: name.to_owned(),
         kind: "cascade".to_owned(),

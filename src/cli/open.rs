@@ -102,7 +102,7 @@ fn section(
     };
     let mut prompts = wording::of(config, &pins, model::takes_finished_prompts(&loaded.config.model))
         .map_err(|e| at("prompt", &e))?;
-    shots::put(config, &mut prompts).map_err(|e| at("belebele", &e))?;
+    shots::put(config, &mut prompts).map_err(|e| at("shots", &e))?;
     let window = loaded.config.model.audio.window;
     let benchmark = benchmark::build(config, prompts.clone(), window).map_err(|e| at(e.key(), &e))?;
     // The media of answers that are there already need not be there.
@@ -146,11 +146,6 @@ pub(super) fn problems_below<'a>(
         let path: Vec<Step> = std::iter::once(section.into()).chain(path.iter().cloned()).collect();
         problem_at(loaded, &path, problem)
     }
-}
-
-/// The secrets that the model's section names, out of the environment.
-pub(super) fn secrets(loaded: &Loaded) -> Result<Secrets, Failure> {
-    secrets_of(&loaded.config.model, &|path, problem| problem_at(loaded, path, problem))
 }
 
 /// The secrets that a model's section names.

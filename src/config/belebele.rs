@@ -75,7 +75,7 @@ impl MissingSentence {
 /// `[benchmark.belebele]`
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BelebeleConfig {
-    /// Examples before the question.
+    /// Examples before the question: `shots` of the section.
     pub shots: usize,
     /// The file that they are drawn from.
     pub shots_file: PathBuf,

@@ -409,8 +409,9 @@ pub struct RawBenchmark {
     /// For `cfever`: the most sentences that a model is shown with a claim. 20 by default.
     #[schemars(range(min = 1, max = 1000), example = 20)]
     pub max_candidates: Option<u64>,
-    /// For `cfever`: how many worked examples of the train split stand before each claim. `harness prepare cfever --shots
-    /// N` must have drawn as many.
+    /// For `cfever` and `2m-belebele`: how many worked examples stand before each question. Of `cfever` they are claims of
+    /// the train split, and `harness prepare cfever --shots N` must have drawn as many. Of `2m-belebele`, whose paper has
+    /// 0 and 5, they are drawn by seed from the English training set: `[benchmark.belebele]` says where that is.
     #[schemars(range(min = 0, max = 32), extend("default" = 0), example = 3)]
     pub shots: Option<u64>,
     /// The names that the rows of a `manifest` benchmark give their fields, where they differ from the

@@ -311,6 +311,7 @@ fn benchmark(index: usize, raw: RawBenchmark, folders: &Folders<'_>, greedy: boo
         let key = |key: &'static str| ["benchmark".into(), index.into(), "belebele".into(), key.into()];
         belebele(
             raw.belebele.unwrap_or_default(),
+            raw.shots.map_or(0, size),
             &data,
             &|text| folders.path(text, &key("shots_file")),
             greedy,
@@ -348,9 +349,15 @@ fn benchmark(index: usize, raw: RawBenchmark, folders: &Folders<'_>, greedy: boo
 /// The benchmark whose keys stand in a section of their own.
 const BELEBELE: &str = "2m-belebele";
 
-fn belebele(raw: RawBelebele, data: &Path, path: &dyn Fn(&str) -> PathBuf, greedy: bool) -> BelebeleConfig {
+fn belebele(
+    raw: RawBelebele,
+    shots: usize,
+    data: &Path,
+    path: &dyn Fn(&str) -> PathBuf,
+    greedy: bool,
+) -> BelebeleConfig {
     let folder = if data.is_dir() { data } else { data.parent().unwrap_or(Path::new("")) };
-    let (shots, speaker) = (raw.shots.map_or(0, size), raw.speaker.unwrap_or_default());
+    let speaker = raw.speaker.unwrap_or_default();
     BelebeleConfig {
         shots,
         shots_file: raw

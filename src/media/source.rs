@@ -136,6 +136,14 @@ impl MediaSource {
         Self::Embedded(Embedded { file, name: name.into(), reader })
     }
 
+    /// The clips that it is joined of; else itself alone.
+    pub fn pieces(&self) -> &[Self] {
+        match self {
+            Self::Joined(joined) => &joined.pieces,
+            Self::File(_) | Self::Embedded(_) => std::slice::from_ref(self),
+        }
+    }
+
     /// The file on disk: its own, or the one that it is inside of.
     pub fn file(&self) -> &Path {
         match self {
@@ -146,9 +154,9 @@ impl MediaSource {
         }
     }
 
-    /// Whether it lies inside a dataset's file.
+    /// Whether it, or a part of it, lies inside a dataset's file.
     pub fn is_embedded(&self) -> bool {
-        matches!(self, Self::Embedded(_))
+        self.pieces().iter().any(|piece| matches!(piece, Self::Embedded(_)))
     }
 
     /// Size and time of [`Self::file`], as they are now; of several clips the sizes together and the latest time.

@@ -23,16 +23,13 @@ use crate::languages;
 use crate::model::ModelIdentity;
 use crate::prompt::fill;
 use crate::types::{
-    AudioRef, Digest, Generation, Message, Outcome, Part, Planned, Prompt, Role, Tags, Window,
+    AudioRef, Digest, Generation, Message, Outcome, Part, Planned, Prompt, Response, Role, Tags, Window,
 };
 
 /// The version of the file that a run keeps.
 pub const VERSION: u32 = 1;
 
 const FORMAT: &str = "harness-transcripts";
-
-/// What a planned request says of a clip's words begins with this, followed by the clip's name.
-const SAID: &str = "said:";
 
 /// Transcripts that cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -164,6 +161,14 @@ impl TranscriptPlan {
         self.asr.pieces(clip).into_iter().map(want).collect()
     }
 
+    /// What is said in a clip, by the data; of joined clips what each of them says.
+    fn said(&self, request: &PlannedRequest, clip: &AudioRef) -> Option<String> {
+        let benchmark = &self.plan.sections.get(request.section)?.benchmark;
+        let said = |piece: &AudioRef| benchmark.said(&request.planned, &piece.name);
+        let said: Option<Vec<&str>> = clip.pieces().iter().map(said).collect();
+        Some(said?.join(languages::between_sentences(language_of(&request.planned.tags))))
+    }
+
     fn walk(&self, mut visit: impl FnMut(PlannedRequest) -> bool) -> Result<(), PlanError> {
         self.plan.walk(|request| {
             let clips: Vec<AudioRef> = request.prompt.audio().into_iter().cloned().collect();
@@ -226,7 +231,10 @@ impl TranscriptPlan {
                         continue;
                     }
                     let line = match journal.response(&wanted.request) {
-                        Ok(Some(response)) => Transcript::new(&request, &wanted, &response),
+                        Ok(Some(response)) => {
+                            let said = self.said(&request, &wanted.clip);
+                            Transcript::new(&request, &wanted, said, &response)
+                        }
                         Ok(None) => continue,
                         Err(e) => {
                             failed = Some(e.into());
@@ -402,15 +410,7 @@ pub struct Transcript {
 }
 
 impl Transcript {
-    fn new(request: &PlannedRequest, wanted: &Wanted, response: &crate::types::Response) -> Self {
-        let between = languages::between_sentences(language_of(&request.planned.tags));
-        // Of joined clips what each of them says.
-        let said: Option<Vec<String>> = wanted
-            .clip
-            .pieces()
-            .iter()
-            .map(|piece| request.planned.judging.get(&format!("{SAID}{}", piece.name)).cloned())
-            .collect();
+    fn new(request: &PlannedRequest, wanted: &Wanted, said: Option<String>, response: &Response) -> Self {
         Self {
             benchmark: request.planned.benchmark.clone(),
             clip: wanted.clip.name.clone(),
@@ -418,7 +418,7 @@ impl Transcript {
             told: wanted.told.clone(),
             outcome: response.outcome,
             text: response.text.clone(),
-            said: said.map(|said| said.join(between)),
+            said,
             key: response.key,
         }
     }

@@ -23,12 +23,12 @@ use crate::languages;
 use crate::prompt::{PromptInfo, PromptSet};
 use crate::report::published::Published;
 use crate::report::table::Table;
-use crate::types::{AudioRef, Part, Profile, SEED, Sample, Tags, Window};
+use crate::types::{AudioRef, Part, Planned, Profile, SEED, Sample, Tags, Window};
 
 /// The name that configs use.
 pub const NAME: &str = "2m-belebele";
 
-/// What a tag of a request says how to find what a clip says: this, and the clip's name.
+/// What a clip of a request says stands among its tags under this and the clip's name.
 const SAID: &str = "said:";
 
 /// A condition, in the order of tables.
@@ -370,6 +370,10 @@ impl Benchmark for Belebele {
             .iter()
             .flat_map(|condition| runs().filter_map(|(run, seed)| self.draft(&row, *condition, run, *seed)))
             .collect()
+    }
+
+    fn said<'a>(&self, planned: &'a Planned, clip: &str) -> Option<&'a str> {
+        planned.judging.get(&format!("{SAID}{clip}")).map(String::as_str)
     }
 
     fn prompts(&self) -> Vec<PromptInfo> {

@@ -9,10 +9,6 @@ use crate::config::belebele::{Layout, MissingSentence, ShotsAs, Speaker};
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RawBelebele {
-    /// How many examples stand before the question; the paper has 0 and 5. Examples are text, in English, and the same
-    /// for all questions of a seed.
-    #[schemars(range(min = 0, max = 100), extend("default" = 0), example = 5)]
-    pub shots: Option<u64>,
     /// The file that examples are drawn from, as `assemble_training_set.py` of facebookresearch/belebele makes it.
     /// `belebele_training_set.tsv` in the data folder by default.
     #[schemars(length(min = 1), example = &"../data/belebele/belebele_training_set.tsv")]
