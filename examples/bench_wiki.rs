@@ -56,13 +56,12 @@ fn write_dump(folder: &Path, pages: u64) -> Vec<PathBuf> {
                 let mut numbers = Numbers(page ^ 0x00ab_cdef);
                 let title = title(page);
                 let count = 2 + numbers.next() % 20;
-                let mut lines = String::new();
-                for line in 0..count {
+                let mut made = |line| {
                     let characters = 20 + numbers.next() % 40;
-                    let text = numbers.text(characters);
-                    lines.push_str(&format!("{line}\t{text}。\t{title}\n"));
-                }
-                let row = serde_json::json!({"id": title, "text": "", "lines": lines.trim_end()});
+                    format!("{line}\t{}。\t{title}", numbers.text(characters))
+                };
+                let lines: Vec<String> = (0..count).map(&mut made).collect();
+                let row = serde_json::json!({"id": title, "text": "", "lines": lines.join("\n")});
                 writeln!(out, "{row}").unwrap();
             }
             out.into_inner().unwrap().sync_all().unwrap();

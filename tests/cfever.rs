@@ -178,8 +178,10 @@ fn from_the_dump_to_the_submission() {
     let gold = place.rows("d/data/dev.jsonl");
     for planned in plan.iter().filter(|planned| planned["conditions"] == json!(["bm25"])) {
         let response = responses.iter().find(|r| r["request"] == planned["request"]).unwrap();
-        let row =
-            gold.iter().find(|row| row["id"].to_string() == planned["sample"].as_str().unwrap()).unwrap();
+        let row = gold
+            .iter()
+            .find(|row| row["id"] == planned["sample"].as_str().unwrap().parse::<u64>().unwrap())
+            .unwrap();
         let text = response["text"].as_str().unwrap();
         let label = row["label"].as_str().unwrap();
         let shown: Vec<Value> = serde_json::from_str(planned["judging"]["shown"].as_str().unwrap()).unwrap();

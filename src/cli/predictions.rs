@@ -123,7 +123,7 @@ fn section(name: &str, gold: &Path) -> BenchmarkConfig {
 struct Problems(Vec<String>, u64);
 
 impl Problems {
-    fn add(&mut self, problem: String) {
+    fn add(&mut self, problem: &str) {
         self.1 += 1;
         if self.0.len() < TOLD {
             self.0.push(format!("error: {problem}"));
@@ -156,7 +156,7 @@ fn in_order(
             (Some(row), Some(prediction)) => match scorer.add(&row, &prediction) {
                 Ok(SubmissionAdded::Scored) => {}
                 Ok(SubmissionAdded::OtherId) => return Ok(None),
-                Err(problem) => problems.add(predictions.at(&problem)),
+                Err(problem) => problems.add(&predictions.at(&problem)),
             },
             _ => return Ok(None),
         }
@@ -191,10 +191,10 @@ fn by_id(asked: &Predictions<'_>, gold: &Path) -> Result<Box<dyn SubmissionScore
         let shown = asked.file.display();
         match scorer.id(&line) {
             Ok(id) if places.insert(id, place).is_some() => {
-                problems.add(format!("{shown}:{number}: there are two predictions of id {id}"));
+                problems.add(&format!("{shown}:{number}: there are two predictions of id {id}"));
             }
             Ok(_) => {}
-            Err(problem) => problems.add(format!("{shown}:{number}: {problem}")),
+            Err(problem) => problems.add(&format!("{shown}:{number}: {problem}")),
         }
     }
     problems.check()?;
@@ -204,20 +204,20 @@ fn by_id(asked: &Predictions<'_>, gold: &Path) -> Result<Box<dyn SubmissionScore
     while let Some(row) = rows.next()? {
         let id = scorer.gold_id(&row).map_err(|problem| failure(rows.at(&problem)))?;
         let Some((at, length)) = places.remove(&id) else {
-            problems.add(format!("{}: there is no prediction of id {id}", asked.file.display()));
+            problems.add(&format!("{}: there is no prediction of id {id}", asked.file.display()));
             continue;
         };
         let mut line = vec![0; length as usize];
         file.seek(SeekFrom::Start(at)).and_then(|_| file.read_exact(&mut line)).map_err(io)?;
         let line = String::from_utf8_lossy(&line);
         if let Err(problem) = scorer.add(&row, &line) {
-            problems.add(format!("{}: {problem}", asked.file.display()));
+            problems.add(&format!("{}: {problem}", asked.file.display()));
         }
     }
     let mut left: Vec<i64> = places.into_keys().collect();
     left.sort_unstable();
     for id in left {
-        problems.add(format!("{}: id {id} is not among the gold rows", asked.file.display()));
+        problems.add(&format!("{}: id {id} is not among the gold rows", asked.file.display()));
     }
     problems.check()?;
     Ok(scorer)

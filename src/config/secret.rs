@@ -30,6 +30,14 @@ impl ApiKey {
         &self.0
     }
 
+    /// Puts `***` in place of a key that no word can be, wherever it stands in an answer; answers are never changed for a
+    /// short one, such as `token` or `none` of a server that wants no key.
+    pub fn scrub_answer(&self, text: &mut String) {
+        if self.0.len() >= 16 && text.contains(&self.0) {
+            *text = text.replace(&self.0, REDACTED);
+        }
+    }
+
     /// Puts `***` in place of the key wherever it stands in `text`, for servers that quote it in their errors.
     pub fn scrub(&self, text: &str) -> String {
         if self.0.len() >= 8 {
@@ -398,6 +406,12 @@ mod tests {
 
     #[test]
     fn a_short_key_does_not_blot_out_parts_of_words() {
+        let mut answer = "my key is sk-0123456789abcdef.".to_owned();
+        ApiKey::new("sk-0123456789abcdef").scrub_answer(&mut answer);
+        assert_eq!(answer, "my key is ***.");
+        let mut answer = "a token".to_owned();
+        ApiKey::new("token").scrub_answer(&mut answer);
+        assert_eq!(answer, "a token");
         assert_eq!(ApiKey::new("on").scrub("once, on (on) none"), "once, *** (***) none");
         assert_eq!(ApiKey::new("é").scrub("é été"), "*** été");
         assert_eq!(ApiKey::new("").scrub("text"), "text");

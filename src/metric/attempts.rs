@@ -152,7 +152,7 @@ impl Calibration {
     /// One answer more, of a confidence from 0 to 100. Values outside are taken to be the nearest within.
     pub fn add(&mut self, confidence: f64, correct: bool) {
         // No number at all counts as none.
-        let confidence = confidence.max(0.0).min(100.0);
+        let confidence = if confidence.is_nan() { 0.0 } else { confidence.clamp(0.0, 100.0) };
         if let Some(bin) = self.bins.get_mut((confidence / 5.0).round() as usize) {
             bin.n += 1;
             bin.correct += u64::from(correct);

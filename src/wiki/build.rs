@@ -85,7 +85,9 @@ impl<W: Write> StoreBuilder<W> {
             record.extend(end.to_le_bytes());
         }
         record.extend(title.as_bytes());
-        sentences.iter().for_each(|(_, text)| record.extend(text.as_bytes()));
+        for (_, text) in sentences {
+            record.extend(text.as_bytes());
+        }
         self.out.write_all(record)?;
         let (hash, length) = (check(title.as_bytes()), record.len() as u32);
         self.entries.push(Entry { hash, at: self.at, length, check: check(record) as u32 });

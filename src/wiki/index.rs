@@ -77,7 +77,7 @@ impl Index {
         let whole = || {
             let end = blocks.checked_mul(FIRST as u64)?.checked_add(pages.checked_mul(4)?)?;
             let end = end.checked_add(firsts_at)?.checked_add(FOOT as u64)?;
-            (end == size && dictionary <= firsts_at && pages <= u64::from(u32::MAX)).then_some(())
+            (end == size && dictionary <= firsts_at && u32::try_from(pages).is_ok()).then_some(())
         };
         whole().ok_or_else(|| damaged("is cut short or damaged"))?;
         let checked = part(&file, firsts_at, (size - firsts_at) as usize).map_err(io())?;

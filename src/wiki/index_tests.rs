@@ -51,7 +51,9 @@ fn plain(pages: &[(String, Vec<String>)], text: &str) -> Vec<(u32, f64)> {
         .map(|(title, texts)| {
             let mut found = Vec::new();
             (0..3).for_each(|_| of(title, &mut found));
-            texts.iter().for_each(|text| of(text, &mut found));
+            for text in texts {
+                of(text, &mut found);
+            }
             found
         })
         .collect();

@@ -295,7 +295,9 @@ fn merge(
     out.write_all(&dictionary)?;
     let firsts_at = at + dictionary.len() as u64;
     let mut checked = firsts;
-    lengths.iter().for_each(|length| checked.extend(length.to_le_bytes()));
+    for length in lengths {
+        checked.extend(length.to_le_bytes());
+    }
     let sum: u64 = lengths.iter().map(|length| u64::from(*length)).sum();
     for number in [lengths.len() as u64, count, sum, dictionary_at, firsts_at, store] {
         checked.extend(number.to_le_bytes());

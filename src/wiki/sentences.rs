@@ -18,7 +18,9 @@ pub fn best_sentences(text: &str, sentences: &[(&str, &str)], k: usize) -> Vec<u
         let length: u32 = terms.iter().map(|(_, count)| count).sum();
         let shared: Vec<(Term, u32)> =
             terms.into_iter().filter(|(term, _)| asked.contains_key(term)).collect();
-        shared.iter().for_each(|(term, _)| *with.entry(*term).or_default() += 1);
+        for (term, _) in &shared {
+            *with.entry(*term).or_default() += 1;
+        }
         all.push((shared, length as f32));
     }
     let n = all.len().max(1) as f32;

@@ -55,7 +55,7 @@ impl Store {
             let order = table.checked_add(length(ENTRY)?)?;
             let buckets = order.checked_add(length(PLACE)?)?;
             let end = buckets.checked_add((BUCKETS * 4 + FOOT) as u64)?.checked_add(note)?;
-            (end == size && pages <= u64::from(u32::MAX)).then_some((order, buckets))
+            (end == size && u32::try_from(pages).is_ok()).then_some((order, buckets))
         };
         let (order, buckets) = end().ok_or_else(|| damaged("is cut short or damaged"))?;
         let checked = part(&file, buckets, (size - buckets) as usize).map_err(WikiError::io(path))?;

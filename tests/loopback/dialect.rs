@@ -222,8 +222,10 @@ impl Dialect {
             }
             return Reply::json(200, &item(one));
         }
-        let items: Vec<_> =
-            if names.is_empty() { vec![item("loopback")] } else { names.iter().map(|n| item(n)).collect() };
+        if names.is_empty() {
+            return Reply::json(404, &self.error(404, "every model is served: there is no list"));
+        }
+        let items: Vec<_> = names.iter().map(|name| item(name)).collect();
         let body = match self {
             Self::Gemini => json!({ "models": items }),
             Self::Anthropic => json!({"data": items, "has_more": false}),

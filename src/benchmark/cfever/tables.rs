@@ -198,7 +198,7 @@ impl<'a> Sheet<'a> {
             }
         }
         let table = self.table("labels", "labels", &columns, rows);
-        (!table.rows.is_empty()).then(|| Table { notes, ..table })
+        (!table.rows.is_empty()).then_some(Table { notes, ..table })
     }
 
     fn retrieval(&self) -> Option<Table> {
@@ -234,7 +234,7 @@ impl<'a> Sheet<'a> {
              first k sentences of the prompt. The last row bounds what any answer can reach"
                 .to_owned(),
         ];
-        (!table.rows.is_empty()).then(|| Table { notes, ..table })
+        (!table.rows.is_empty()).then_some(Table { notes, ..table })
     }
 
     fn domains(&self) -> Option<Table> {

@@ -40,7 +40,7 @@ impl Judging for SimpleVqaJudge<'_> {
             let values = [("question", question), ("answer", gold), ("candidates", &*line)];
             fill(self.benchmark.text(JUDGE), &values)
         };
-        let (answer, shortened) = fitted(&answer, &with, &self.setup);
+        let (answer, shortened) = fitted(&answer, with, &self.setup);
         let prompt = Prompt::Chat(vec![Message::text(Role::User, with(answer))]);
         Some(JudgeQuestion { prompt, shortened })
     }

@@ -357,13 +357,14 @@ fn figure(metric: &str, condition: &str, group: Tags, value: Option<f64>, n: u64
     }
 }
 
-fn tags(key: &str, value: impl ToString) -> Tags {
+fn tags(key: &str, value: &impl ToString) -> Tags {
     Tags::from([(key.to_owned(), value.to_string())])
 }
 
 /// The figures of a group, in percent: means over judging runs, where there are several.
 fn figures(tally: &Tally, group: &Tags, runs: &[Grades]) -> Vec<MetricValue> {
-    const PARTS: [(&str, fn(&Attempts) -> f64); 5] = [
+    type Part = fn(&Attempts) -> f64;
+    const PARTS: [(&str, Part); 5] = [
         (CORRECT, |a| a.correct),
         (INCORRECT, |a| a.incorrect),
         (NOT_ATTEMPTED, |a| a.not_attempted),
@@ -405,10 +406,11 @@ fn calibration(tally: &Tally) -> Vec<MetricValue> {
     let mut found = Vec::new();
     for (middle, bin) in tally.calibration.bins() {
         let percent = |share: Option<f64>| share.map(|share| share * 100.0);
-        let mut accuracy = figure(ACCURACY, name, tags("confidence", middle), percent(bin.accuracy()), bin.n);
+        let mut accuracy =
+            figure(ACCURACY, name, tags("confidence", &middle), percent(bin.accuracy()), bin.n);
         accuracy.counts = BTreeMap::from([("correct".to_owned(), bin.correct)]);
         found.push(accuracy);
-        found.push(figure(CONFIDENCE, name, tags("confidence", middle), percent(bin.confidence()), bin.n));
+        found.push(figure(CONFIDENCE, name, tags("confidence", &middle), percent(bin.confidence()), bin.n));
     }
     let error = tally.calibration.error().map(|error| error * 100.0);
     let mut error = figure(CALIBRATION_ERROR, name, Tags::new(), error, tally.calibration.n());
@@ -437,7 +439,7 @@ fn composites(items: &BTreeMap<String, Composite>) -> Vec<MetricValue> {
     let mut wrong = 0;
     let mut each = Vec::new();
     for (sample, [original, atomic, hinted]) in items {
-        let mut item = figure(CFQ_ITEM, CFQ, tags("item", sample), None, 1);
+        let mut item = figure(CFQ_ITEM, CFQ, tags("item", &sample), None, 1);
         let graded = [("original", right(*original)), ("atomic", right(*atomic)), ("hinted", right(*hinted))];
         let known = graded.into_iter().filter_map(|(name, right)| Some((name.to_owned(), u64::from(right?))));
         item.counts = known.collect();
@@ -453,7 +455,7 @@ fn composites(items: &BTreeMap<String, Composite>) -> Vec<MetricValue> {
     for cause in Cause::ALL {
         let count = causes.get(&cause).copied().unwrap_or_default();
         let share = (wrong > 0).then(|| count as f64 / wrong as f64 * 100.0);
-        let mut value = figure(ATTRIBUTION, CFQ, tags("cause", cause.name()), share, wrong);
+        let mut value = figure(ATTRIBUTION, CFQ, tags("cause", &cause.name()), share, wrong);
         value.counts = BTreeMap::from([("items".to_owned(), count)]);
         found.push(value);
     }

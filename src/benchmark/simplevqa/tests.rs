@@ -374,7 +374,9 @@ fn other_data_are_found_out_and_the_image_comes_first() {
     let benchmark = built(|_| {});
     let differs = |ids: &[i64]| {
         let mut check = benchmark.data_check().unwrap();
-        ids.iter().for_each(|id| check.add(&row(*id), &crate::benchmark::data_check::NoMedia));
+        for id in ids {
+            check.add(&row(*id), &crate::benchmark::data_check::NoMedia);
+        }
         check.finish().join("; ")
     };
     let all: Vec<i64> = (0..2025).collect();

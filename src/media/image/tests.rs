@@ -114,7 +114,7 @@ fn check(case: &Value) -> Result<(), String> {
 fn as_channels(pixels: &Pixels, channels: usize) -> Vec<u8> {
     let convert = |pixel: &[u8]| -> Vec<u8> {
         let grey = pixel.len() <= 2;
-        let alpha = if pixel.len() % 2 == 0 { pixel[pixel.len() - 1] } else { 255 };
+        let alpha = if pixel.len().is_multiple_of(2) { pixel[pixel.len() - 1] } else { 255 };
         let colours = if grey { [pixel[0]; 3] } else { [pixel[0], pixel[1], pixel[2]] };
         match channels {
             1 => vec![colours[0]],

@@ -75,7 +75,7 @@ impl ImageTransform {
     /// Whether no image is changed. The filter and the quality alone change nothing.
     pub fn is_nothing(&self) -> bool {
         let Self { filter, quality, .. } = *self;
-        *self == Self { filter, quality, ..Self::default() }
+        *self == Self { quality, filter, ..Self::default() }
     }
 
     /// The image as it is to be sent.

@@ -203,7 +203,9 @@ type Pair = (Gold<'static>, Prediction<'static>);
 
 fn figures(pairs: &[Pair], cap: Option<usize>) -> Figures {
     let mut tally = Tally::default();
-    pairs.iter().for_each(|(gold, said)| tally.add(&official(gold, said, cap)));
+    for (gold, said) in pairs {
+        tally.add(&official(gold, said, cap));
+    }
     tally.figures().unwrap()
 }
 

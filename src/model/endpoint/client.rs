@@ -145,10 +145,24 @@ impl Transport {
         let error = error.without_url();
         let (cause, for_good) = classify(&error);
         let mut message = format!("{}: {}", cause.as_str(), self.scrub(&shorten(&chain(&error))));
-        if for_good {
-            message.push_str("; name a ca_bundle with the certificate that signs it");
+        match for_good {
+            Lasting::Certificate => {
+                message.push_str("; name a ca_bundle with the certificate that signs it");
+            }
+            Lasting::NoTls => {
+                message.push_str("; the server does not speak HTTPS at this port: write http://")
+            }
+            Lasting::No => {}
         }
+        let for_good = for_good != Lasting::No;
         Broken { cause, message, for_good }
+    }
+
+    /// An answer without the keys that it may quote: what is journaled is published.
+    pub(super) fn scrub_answer(&self, text: &mut String) {
+        for secret in &self.secrets {
+            secret.scrub_answer(text);
+        }
     }
 
     /// A text without the secrets that it may quote.
@@ -172,13 +186,24 @@ fn headers(spec: &EndpointSpec) -> Result<HeaderMap, EndpointError> {
     Ok(headers)
 }
 
+/// What will stay broken until the config changes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lasting {
+    /// Nothing that is known to.
+    No,
+    /// A certificate that no known authority signs.
+    Certificate,
+    /// What answers is no TLS: most often plain HTTP.
+    NoTls,
+}
+
 /// What broke, and whether it will stay so.
-fn classify(whole: &reqwest::Error) -> (Cause, bool) {
+fn classify(whole: &reqwest::Error) -> (Cause, Lasting) {
     let mut link: Option<&(dyn std::error::Error + 'static)> = whole.source();
     while let Some(error) = link {
         match of_link(error) {
             // Reset while it was being made is no connection: nothing was sent.
-            Some((Cause::Reset, _)) if whole.is_connect() => return (Cause::Connect, false),
+            Some((Cause::Reset, _)) if whole.is_connect() => return (Cause::Connect, Lasting::No),
             Some(found) => return found,
             None => link = error.source(),
         }
@@ -188,12 +213,17 @@ fn classify(whole: &reqwest::Error) -> (Cause, bool) {
         error if error.is_timeout() => Cause::Timeout,
         _ => Cause::Reset,
     };
-    (cause, false)
+    (cause, Lasting::No)
 }
 
-fn of_link(error: &(dyn std::error::Error + 'static)) -> Option<(Cause, bool)> {
+fn of_link(error: &(dyn std::error::Error + 'static)) -> Option<(Cause, Lasting)> {
     if let Some(error) = error.downcast_ref::<rustls::Error>() {
-        return Some((Cause::Tls, matches!(error, rustls::Error::InvalidCertificate(_))));
+        let lasting = match error {
+            rustls::Error::InvalidCertificate(_) => Lasting::Certificate,
+            rustls::Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType) => Lasting::NoTls,
+            _ => Lasting::No,
+        };
+        return Some((Cause::Tls, lasting));
     }
     if let Some(error) = error.downcast_ref::<std::io::Error>() {
         if let Some(found) = error.get_ref().and_then(|inner| of_link(inner)) {
@@ -209,11 +239,11 @@ fn of_link(error: &(dyn std::error::Error + 'static)) -> Option<(Cause, bool)> {
             | ErrorKind::UnexpectedEof => Cause::Reset,
             _ => return None,
         };
-        return Some((cause, false));
+        return Some((cause, Lasting::No));
     }
     let text = error.to_string();
     if text.starts_with("dns error") {
-        return Some((Cause::Dns, false));
+        return Some((Cause::Dns, Lasting::No));
     }
-    text.starts_with("invalid HTTP").then_some((Cause::Malformed, false))
+    text.starts_with("invalid HTTP").then_some((Cause::Malformed, Lasting::No))
 }

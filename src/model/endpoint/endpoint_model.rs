@@ -222,8 +222,9 @@ impl EndpointModel {
         }
     }
 
-    fn heard(&self, heard: Heard, attempts: u32, took: Duration) -> Answer {
+    fn heard(&self, mut heard: Heard, attempts: u32, took: Duration) -> Answer {
         self.counts().heard(&heard);
+        self.transport.scrub_answer(&mut heard.text);
         Answer {
             outcome: heard.outcome,
             text: heard.text,

@@ -186,6 +186,14 @@ async fn a_key_that_the_server_quotes_is_not_shown() {
 }
 
 #[tokio::test]
+async fn a_key_that_an_answer_quotes_is_not_journaled() {
+    let server = Server::start(|_, received| says(received.header("authorization").unwrap())).await;
+    let key = Some(ApiKey::new("sk-0123456789abcdef"));
+    let model = EndpointModel::new(EndpointSpec { key, ..spec(&server) }).unwrap();
+    assert_eq!(ask(&model, question(1)).await.text, "Bearer ***");
+}
+
+#[tokio::test]
 async fn attempts_and_deadline_end_a_request() {
     let server = Server::start(|_, _| status(500, "", "oh")).await;
     let mut spec = spec(&server);

@@ -133,3 +133,23 @@ fn a_bundle_that_cannot_be_used_is_told_by_name() {
     std::fs::write(&path, "nothing").unwrap();
     assert!(error(&path).ends_with("it holds no certificate; expected a PEM file"), "{}", error(&path));
 }
+
+#[tokio::test]
+async fn a_port_that_speaks_plain_http_is_named_at_once() {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut hello = [0; 4096];
+            let _ = stream.read(&mut hello).await;
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n").await;
+        }
+    });
+    let model = EndpointModel::new(spec(address)).unwrap();
+    let answer = model.answer(vec![request(&[(Role::User, &[text("why?")])])]).await.remove(0);
+    let error = answer.error.unwrap();
+    assert_eq!((answer.outcome, answer.attempts), (Outcome::RequestError, 1), "{error}");
+    assert!(error.ends_with("; the server does not speak HTTPS at this port: write http://"), "{error}");
+}

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::{Deserialize, Serialize};
@@ -46,18 +46,18 @@ pub(super) struct Facts {
 impl Facts {
     /// In a line.
     pub(super) fn describe(&self, retrieval: Retrieval) -> String {
-        let mut line = format!("{} claims, {} pages", self.rows, retrieval.as_str());
+        let mut parts = vec![format!("{} claims, {} pages", self.rows, retrieval.as_str())];
         if self.verifiable > 0 {
             let share = self.found as f64 * 100.0 / self.verifiable as f64;
-            line.push_str(&format!(
-                ", those of a whole set for {} of {} claims with evidence ({share:.2} %)",
+            parts.push(format!(
+                "those of a whole set for {} of {} claims with evidence ({share:.2} %)",
                 self.found, self.verifiable
             ));
         }
         if self.unknown_pages > 0 {
-            line.push_str(&format!(", {} pages are not in the dump", self.unknown_pages));
+            parts.push(format!("{} pages are not in the dump", self.unknown_pages));
         }
-        line
+        parts.join(", ")
     }
 }
 
@@ -96,32 +96,39 @@ pub(super) fn sentences(claim: &str, pages: &[Page], k: usize, not: &[Candidate]
     best_sentences(claim, &texts, k).into_iter().filter_map(candidate).collect()
 }
 
-/// The gold sentences, each once, and what of them the dump lacks; and their pages, each once. Titles stay as the data
-/// write them, by which predictions are compared.
-pub(super) fn gold_sentences(
-    store: &Store,
-    gold: &Gold<'_>,
-) -> Result<(Vec<Candidate>, Vec<String>, Vec<Page>), PrepareError> {
-    let (mut found, mut missing, mut pages): (Vec<Candidate>, Vec<String>, Vec<Page>) = Default::default();
+/// What a dump has of the gold evidence of a claim.
+#[derive(Default)]
+pub(super) struct GoldSentences {
+    /// The sentences, each once.
+    pub(super) found: Vec<Candidate>,
+    /// Those that the dump lacks: title and number.
+    pub(super) missing: Vec<String>,
+    /// Their pages, each once.
+    pub(super) pages: Vec<Page>,
+}
+
+/// The gold sentences. Titles stay as the data write them, by which predictions are compared.
+pub(super) fn gold_sentences(store: &Store, gold: &Gold<'_>) -> Result<GoldSentences, PrepareError> {
+    let mut all = GoldSentences::default();
     for sentence in distinct(gold) {
         let page = store.page(&sentence.page)?;
         let number = u32::try_from(sentence.line).ok();
         let text = number.and_then(|number| page.as_ref()?.sentence(number)).filter(|text| !text.is_empty());
         match text {
-            Some(text) => found.push(Candidate {
+            Some(text) => all.found.push(Candidate {
                 page: sentence.page.clone().into_owned(),
                 line: sentence.line,
                 text: text.to_owned(),
             }),
-            None => missing.push(format!("{} {}", sentence.page, sentence.line)),
+            None => all.missing.push(format!("{} {}", sentence.page, sentence.line)),
         }
         if let Some(page) = page
-            && pages.iter().all(|other| other.title() != page.title())
+            && all.pages.iter().all(|other| other.title() != page.title())
         {
-            pages.push(page);
+            all.pages.push(page);
         }
     }
-    Ok((found, missing, pages))
+    Ok(all)
 }
 
 /// What becomes of one row.
@@ -179,7 +186,7 @@ impl Rows<'_> {
                 facts.verifiable = 1;
                 facts.found = u64::from(found.recall);
             }
-            let (gold, missing, pages) = gold_sentences(self.store, gold)?;
+            let GoldSentences { found: gold, missing, pages } = gold_sentences(self.store, gold)?;
             facts.missing = missing.len() as u64;
             facts.examples = missing;
             oracle = gold;
@@ -262,12 +269,19 @@ pub(super) fn write(
 /// Makes rows on as many threads as there are searchers, and gives them in order.
 fn all(rows: &Rows<'_>, wikis: &mut [Wiki<'_>], lines: &[(u64, String)]) -> Result<Vec<Made>, PrepareError> {
     let next = AtomicUsize::new(0);
-    let work = |wiki: &mut Wiki<'_>| -> Result<Vec<(usize, Made)>, PrepareError> {
+    // Rows are taken in order and a thread ends with its first fault, so the first of all is always among them: the one
+    // that is told does not hang on which thread was faster.
+    let work = |wiki: &mut Wiki<'_>| {
         let mut made = Vec::new();
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some((number, line)) = lines.get(at) else { return Ok(made) };
-            made.push((at, rows.make(wiki, *number, line)?));
+            let Some((number, line)) = lines.get(at) else { return made };
+            let row = rows.make(wiki, *number, line);
+            let wrong = row.is_err();
+            made.push((at, row));
+            if wrong {
+                return made;
+            }
         }
     };
     let results: Vec<_> = std::thread::scope(|scope| {
@@ -276,10 +290,10 @@ fn all(rows: &Rows<'_>, wikis: &mut [Wiki<'_>], lines: &[(u64, String)]) -> Resu
     });
     let mut all = Vec::with_capacity(lines.len());
     for result in results {
-        all.extend(result.map_err(|_| PrepareError::Internal("a thread that makes rows ended early"))??);
+        all.extend(result.map_err(|_| PrepareError::Internal("a thread that makes rows ended early"))?);
     }
     all.sort_unstable_by_key(|(at, _)| *at);
-    Ok(all.into_iter().map(|(_, made)| made).collect())
+    all.into_iter().map(|(_, made)| made).collect()
 }
 
 /// The lines of a small file, with their numbers.
@@ -305,7 +319,7 @@ struct PagesRow {
     predicted_pages: Vec<String>,
 }
 
-fn read_pages(path: &PathBuf) -> Result<HashMap<i64, Vec<String>>, PrepareError> {
+fn read_pages(path: &Path) -> Result<HashMap<i64, Vec<String>>, PrepareError> {
     let row = |(number, line): (u64, String)| {
         let row: PagesRow = serde_json::from_str(&line).map_err(|e| {
             PrepareError::Evidence(format!(

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::Settings;
-use super::claims::{Wiki, gold_sentences, read_lines, sentences};
+use super::claims::{GoldSentences, Wiki, gold_sentences, read_lines, sentences};
 use super::sources::Sources;
 use crate::benchmark::cfever::row::{Candidate, Shot, gold_of};
 use crate::metric::fever::{Label, Sentence};
@@ -53,7 +53,7 @@ pub(super) fn draw(
         let Some(of) = of_label.get_mut(place).filter(|of| of.len() < each) else { continue };
         let claim = row.get("claim").and_then(Value::as_str).unwrap_or_default();
         let id = row.get("id").and_then(Value::as_i64).unwrap_or_default();
-        let (known, missing, pages) = gold_sentences(store, &gold)?;
+        let GoldSentences { found: known, missing, pages } = gold_sentences(store, &gold)?;
         if !missing.is_empty() || known.len() > SENTENCES {
             continue;
         }

@@ -362,7 +362,9 @@ impl RawRope {
             "default" => {}
             "linear" => {
                 let factor = needed("factor", self.factor)?;
-                frequencies.iter_mut().for_each(|frequency| *frequency /= factor);
+                for frequency in &mut frequencies {
+                    *frequency /= factor;
+                }
             }
             "llama3" => {
                 let factor = needed("factor", self.factor)?;

@@ -2,7 +2,7 @@
 //! quantised numbers to floats while they are loaded.
 //!
 //! Numbers are widened at load and computed with as all others are: candle's own quantised path gave other tokens than
-//! the reference on a Q4_1 file. So a quantised file saves disk and download, not memory.
+//! the reference on a `Q4_1` file. So a quantised file saves disk and download, not memory.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -210,11 +210,10 @@ impl GgufFile {
                 *frequency /= factor;
             }
         }
-        let vocabulary =
-            match self.content.tensor_infos.get("token_embd.weight").map(|info| info.shape.dims()) {
-                Some(&[rows, _]) => rows,
-                _ => return Err("has no embedding (token_embd.weight)".to_owned()),
-            };
+        let embedding = self.content.tensor_infos.get("token_embd.weight");
+        let Some(&[vocabulary, _]) = embedding.map(|info| info.shape.dims()) else {
+            return Err("has no embedding (token_embd.weight)".to_owned());
+        };
         let mut scale = (width as f64).powf(-0.5);
         let mut all_frequencies = vec![frequencies];
         let mut kinds = vec![LayerConfig { rope: 0, window: None }; layers];
@@ -310,15 +309,10 @@ impl GgufFile {
     }
 
     /// The weights, to be read one by one.
-    pub(super) fn weights(
-        self,
-        config: &DecoderConfig,
-        dtype: DType,
-        device: &Device,
-    ) -> Result<Weights, LoadError> {
+    pub(super) fn weights(self, config: &DecoderConfig, dtype: DType, device: &Device) -> Weights {
         let names = self.names(config);
         let turned = (self.family == Family::Llama).then_some((config.heads, config.kv_heads));
-        Ok(Weights::new(Box::new(Tensors { file: self, turned }), names, dtype, device))
+        Weights::new(Box::new(Tensors { file: self, turned }), names, dtype, device)
     }
 
     /// What the file holds.

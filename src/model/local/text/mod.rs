@@ -133,7 +133,7 @@ impl CheckedText {
             }
             Stored::Gguf(file) => {
                 let path = file.path().to_path_buf();
-                load(&file.weights(&config, dtype, device)?).map_err(|error| LoadError::Weights {
+                load(&file.weights(&config, dtype, device)).map_err(|error| LoadError::Weights {
                     folder: path,
                     problem: super::first_line(&error),
                 })?
@@ -189,16 +189,15 @@ pub struct TextModel {
 impl TextModel {
     /// Loads a folder or a GGUF file.
     pub fn load(path: &Path, dtype: DtypeChoice, device: &Device) -> std::result::Result<Self, LoadError> {
-        let checked = match find_gguf(path)? {
-            Some(file) => CheckedText::read_gguf(&file)?,
-            None => {
-                let kind = super::config::model_type(path)?;
-                let family = Family::of_model_type(&kind).ok_or_else(|| LoadError::Malformed {
-                    path: path.join("config.json"),
-                    problem: format!("model_type is `{kind}`, which is no text model that is built in"),
-                })?;
-                CheckedText::read(path, family)?
-            }
+        let checked = if let Some(file) = find_gguf(path)? {
+            CheckedText::read_gguf(&file)?
+        } else {
+            let kind = super::config::model_type(path)?;
+            let family = Family::of_model_type(&kind).ok_or_else(|| LoadError::Malformed {
+                path: path.join("config.json"),
+                problem: format!("model_type is `{kind}`, which is no text model that is built in"),
+            })?;
+            CheckedText::read(path, family)?
         };
         let dtype = dtype.resolve(device, checked.on_disk());
         checked.bring(dtype, device)
