@@ -256,7 +256,8 @@ fn a_prompt_holds_the_transcripts_and_nothing_else_of_it_changes() {
     // Found out by the recogniser it is another transcript.
     scene.place.edit("[model.llm]", "[model.transcripts]\nlanguage = \"auto\"\n\n[model.llm]");
     scene.place.run(&["--name", "auto"]).exits_with(0).prints("language auto");
-    assert_eq!(asr.counters().requests, 7, "two clips, whatever language they are in");
+    // Two clips, whatever language they are in; one of them was asked so before, of a language without a name.
+    assert_eq!(asr.counters().requests, 6);
 }
 
 /// A chat model that hears writes down what it is asked to; a failed transcript fails its questions, and no others.

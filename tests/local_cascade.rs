@@ -109,7 +109,7 @@ fn whisper_that_ends(place: &Place) -> PathBuf {
         if name == "config.json" || name == "generation_config.json" {
             let text = std::fs::read_to_string(&path).unwrap();
             let mut config: Value = serde_json::from_str(&text).unwrap();
-            config["eos_token_id"] = json!(451);
+            config["eos_token_id"] = json!(596);
             std::fs::write(to.join(name), config.to_string()).unwrap();
         }
     }

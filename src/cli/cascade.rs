@@ -7,6 +7,7 @@ use super::exit::{self, Failure};
 use super::open::{self, At};
 use super::run::{Drive, Ended, drive, transcode_of, transform_of, unchanged};
 use super::serve::Serve;
+use crate::config::cascade::TRANSCRIPTS;
 use crate::config::secret::Secrets;
 use crate::config::{CascadeConfig, Loaded, ModelConfig, ModelKind, RunConfig, Step};
 use crate::model::{AudioNeed, ModelIdentity, Opened};
@@ -115,13 +116,14 @@ fn both(
     let transcripts = &cascade.transcripts;
     let how = serde_json::to_string(&(transcripts, cascade.asr.audio.window)).unwrap_or_default();
     let asked = Digest::of(format!("{}{how}", asking.digest()).as_bytes()).short();
+    let shared = |asr: &str, llm: &str| if asr == llm { asr.to_owned() } else { plus(asr, llm) };
     ModelIdentity {
         name: name.to_owned(),
         kind: "cascade".to_owned(),
         model: plus(&asr.model, &llm.model),
         revision: format!("{}, transcripts {asked}", plus(&asr.revision, &llm.revision)),
-        dtype: plus(&asr.dtype, &llm.dtype),
-        device: plus(&asr.device, &llm.device),
+        dtype: shared(&asr.dtype, &llm.dtype),
+        device: shared(&asr.device, &llm.device),
     }
 }
 
@@ -192,9 +194,5 @@ pub(super) fn transcribe(
 fn journal_folder(config: &RunConfig, cascade: &CascadeConfig, asr: &Asr) -> std::path::PathBuf {
     let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
     let name: String = cascade.asr.name.chars().map(plain).take(60).collect();
-    config.run.results.join("transcripts").join(format!(
-        "{}-{}",
-        name.trim_matches('.'),
-        asr.digest().short()
-    ))
+    config.run.results.join(TRANSCRIPTS).join(format!("{}-{}", name.trim_matches('.'), asr.digest().short()))
 }

@@ -103,7 +103,7 @@ fn section(
     let mut prompts = wording::of(config, &pins, model::takes_finished_prompts(&loaded.config.model))
         .map_err(|e| at("prompt", &e))?;
     shots::put(config, &mut prompts).map_err(|e| at("shots", &e))?;
-    let window = loaded.config.model.audio.window;
+    let window = loaded.config.model.hearing().audio.window;
     let benchmark = benchmark::build(config, prompts.clone(), window).map_err(|e| at(e.key(), &e))?;
     // The media of answers that are there already need not be there.
     let there =

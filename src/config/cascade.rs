@@ -47,6 +47,9 @@ impl TranscribeBy {
     }
 }
 
+/// The folder of transcripts, among the results of runs.
+pub const TRANSCRIPTS: &str = "transcripts";
+
 /// The two halves of a cascade.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CascadeConfig {

@@ -202,7 +202,7 @@ pub struct RawTranscripts {
     /// default. Recognisers that take a clip alone are asked nothing.
     #[schemars(length(min = 1), example = &"Transcribe the speech.")]
     pub prompt: Option<String>,
-    /// The most tokens of a transcript; reaching it is a failure, since the rest of the passage would be missing.
+    /// The most tokens of a transcript. One that reaches it is used as it is, and counted in the tables.
     #[schemars(range(min = 1, max = 1_000_000), extend("default" = 448), example = 448)]
     pub max_new_tokens: Option<u64>,
 }

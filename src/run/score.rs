@@ -105,10 +105,8 @@ fn benchmark_of(
     section: &BenchmarkConfig,
     prompts: PromptSet,
 ) -> Result<Box<dyn Benchmark>, ScoreError> {
-    benchmark::build(section, prompts, config.model.audio.window).map_err(|source| ScoreError::Benchmark {
-        path: Manifest::path(folder),
-        label: section.label.clone(),
-        source,
+    benchmark::build(section, prompts, config.model.hearing().audio.window).map_err(|source| {
+        ScoreError::Benchmark { path: Manifest::path(folder), label: section.label.clone(), source }
     })
 }
 
@@ -253,6 +251,7 @@ pub fn score(folder: &Path, judge: Option<&str>) -> Result<Scores, ScoreError> {
             if manifest.config.model.cascade.is_some() {
                 let of_section = heard.get(&config.label).map(Vec::as_slice).unwrap_or_default();
                 scores.metrics.extend(transcript_rates::metrics(of_section));
+                scores.warnings.extend(transcript_rates::warning(of_section));
             }
             scores.warnings.extend(watch.alarms.warnings());
             let cost = price.map(|price| price.of(&watch.usage.tokens));
@@ -452,7 +451,7 @@ fn whose(manifest: &Manifest, facts: Option<&ManifestBenchmark>) -> Vec<String> 
         settings.push(format!("stop at {:?}", generation.stop));
     }
     settings.push(format!("seed {}", config.run.seed));
-    let audio = &config.model.audio;
+    let audio = &config.model.hearing().audio;
     settings.push(format!("clips of at most {} s, window {}", audio.max_seconds, audio.window.as_str()));
     settings.extend(config.model.image.words().map(|words| format!("images changed: {words}")));
     notes.push(format!("settings: {}", settings.join(", ")));

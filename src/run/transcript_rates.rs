@@ -22,6 +22,7 @@ struct Rates {
     characters: ErrorRate,
     clips: u64,
     failed: u64,
+    cut: u64,
     empty: u64,
     without_reference: u64,
 }
@@ -33,10 +34,11 @@ pub fn metrics(transcripts: &[Transcript]) -> Vec<MetricValue> {
         for language in [None, Some(transcript.language.as_str())] {
             let rates = by_language.entry(language).or_default();
             rates.clips += 1;
-            if !matches!(transcript.outcome, Outcome::Ok | Outcome::Empty) {
+            if !matches!(transcript.outcome, Outcome::Ok | Outcome::Empty | Outcome::Length) {
                 rates.failed += 1;
                 continue;
             }
+            rates.cut += u64::from(transcript.outcome == Outcome::Length);
             rates.empty += u64::from(transcript.text.trim().is_empty());
             let Some(said) = &transcript.said else {
                 rates.without_reference += 1;
@@ -51,6 +53,7 @@ pub fn metrics(transcripts: &[Transcript]) -> Vec<MetricValue> {
         let counts = [
             ("clips", rates.clips),
             ("failed", rates.failed),
+            ("cut", rates.cut),
             ("empty", rates.empty),
             ("without_reference", rates.without_reference),
             ("substitutions", total.substitutions),
@@ -107,6 +110,7 @@ pub fn table(scores: &BenchmarkScores) -> Option<Table> {
             Cell::Count(words.map_or(0, |value| value.n)),
             count("clips"),
             count("failed"),
+            count("cut"),
             count("empty"),
         ]
     });
@@ -118,15 +122,29 @@ pub fn table(scores: &BenchmarkScores) -> Option<Table> {
         ),
         "languages without blanks between words have no use for WER".to_owned(),
         "n: transcripts with a reference; failed: without a transcript, and their questions without an answer; \
-         empty: nothing was written down"
+         cut: at the most tokens, and used as far as they go; empty: nothing was written down"
             .to_owned(),
     ];
     Some(Table {
         name: format!("{}-transcripts", scores.label),
         title: format!("{}: transcripts against the text, errors in percent", scores.label),
-        columns: ["language", "WER", "CER", "n", "clips", "failed", "empty"].map(str::to_owned).to_vec(),
+        columns: ["language", "WER", "CER", "n", "clips", "failed", "cut", "empty"]
+            .map(str::to_owned)
+            .to_vec(),
         rows,
         notes,
+    })
+}
+
+/// What is to be said of transcripts that were cut.
+pub fn warning(transcripts: &[Transcript]) -> Option<String> {
+    let cut = transcripts.iter().filter(|transcript| transcript.outcome == Outcome::Length).count();
+    (cut > 0).then(|| {
+        format!(
+            "{cut} of {} transcripts were cut at their most tokens: a recogniser that repeats itself, or too small a \
+             max_new_tokens under [model.transcripts]; the questions were asked with what was there",
+            transcripts.len()
+        )
     })
 }
 
@@ -162,17 +180,21 @@ mod tests {
 
     #[test]
     fn rates_are_by_language_and_failures_are_counted() {
-        let metrics = metrics(&[
+        let transcripts = [
             transcript("eng_Latn", Outcome::Ok, "the bridge is shut", Some("The bridge is closed.")),
             transcript("eng_Latn", Outcome::MediaError, "", Some("gone")),
-            transcript("eng_Latn", Outcome::Ok, "no reference", None),
+            transcript("eng_Latn", Outcome::Length, "no reference", None),
             transcript("jpn_Jpan", Outcome::Empty, "", Some("橋")),
-        ]);
+        ];
+        let metrics = metrics(&transcripts);
+        assert!(warning(&transcripts).unwrap().starts_with("1 of 4 transcripts were cut"));
+        assert_eq!(warning(&transcripts[..2]), None);
         let scores = BenchmarkScores { label: "b".to_owned(), metrics, ..BenchmarkScores::default() };
         let of = |metric: &str, group: &[(&str, &str)]| scores.find(metric, CONDITION, group).unwrap();
         let english = of(WER, &[("language", "eng_Latn")]);
         assert_eq!((english.value, english.n), (Some(0.25), 1));
         assert_eq!((english.counts["failed"], english.counts["without_reference"]), (1, 1));
+        assert_eq!(english.counts["cut"], 1);
         assert_eq!(of(CER, &[("language", "jpn_Jpan")]).value, Some(1.0));
         assert_eq!(of(WER, &[]).counts["clips"], 4);
         let table = table(&scores).unwrap();
