@@ -396,6 +396,19 @@ fn remove_others(folder: &Path, tables: &[Table], figures: &[Figure]) {
     }
 }
 
+/// A revision with the digests in it shortened.
+fn shortened(revision: &str) -> String {
+    let short = |word: &str| {
+        let (digest, rest) = word.split_at(word.trim_end_matches(',').len());
+        if digest.len() >= 40 && digest.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            format!("{}{rest}", digest.get(..12).unwrap_or(digest))
+        } else {
+            word.to_owned()
+        }
+    };
+    revision.split(' ').map(short).collect::<Vec<_>>().join(" ")
+}
+
 /// What a table must still say when it is pasted elsewhere: whose it is, how and from what it was made.
 fn whose(manifest: &Manifest, facts: Option<&ManifestBenchmark>) -> Vec<String> {
     let Manifest { config, model, sessions, .. } = manifest;
@@ -411,7 +424,7 @@ fn whose(manifest: &Manifest, facts: Option<&ManifestBenchmark>) -> Vec<String> 
     let devices = distinct(sessions.iter().map(|session| session.device.clone()).collect());
     let batches = distinct(sessions.iter().map(|session| session.batch_size.to_string()).collect());
     let versions = distinct(sessions.iter().map(|session| session.harness.clone()).collect());
-    let digest: String = model.revision.chars().take(12).collect();
+    let digest = shortened(&model.revision);
     let of_data = |facts: &ManifestBenchmark| {
         let name = facts.dataset.index.file_name().map(|name| name.to_string_lossy().into_owned());
         let (files, hashed) = (facts.dataset.files, facts.dataset.hashed);
@@ -430,9 +443,15 @@ fn whose(manifest: &Manifest, facts: Option<&ManifestBenchmark>) -> Vec<String> 
         notes.extend(facts.map(of_data));
         return notes;
     }
+    // An endpoint has neither number format nor device.
+    let runs_here = if model.dtype.is_empty() {
+        String::new()
+    } else {
+        format!(", {} on {devices}, batches of {batches}", model.dtype)
+    };
     let mut notes = vec![format!(
-        "model: {} ({} {digest}, {} on {devices}, batches of {batches}), run {}, harness {versions}",
-        model.name, model.model, model.dtype, manifest.run
+        "model: {} ({} {digest}{runs_here}), run {}, harness {versions}",
+        model.name, model.model, manifest.run
     )];
     notes.extend(config.model.cascade.iter().map(|cascade| transcript_rates::note(cascade)));
     notes.extend(config.run.note.iter().map(|note| format!("note: {note}")));
