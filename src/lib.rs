@@ -12,6 +12,7 @@ pub mod dataset;
 mod http;
 #[cfg(feature = "hub")]
 pub mod hub;
+pub mod languages;
 pub mod media;
 pub mod metric;
 pub mod model;

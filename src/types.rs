@@ -142,6 +142,33 @@ pub struct AudioRef {
     pub window: Window,
 }
 
+impl AudioRef {
+    /// Several clips one after the other, with so much silence between them; one alone is itself.
+    pub fn joined(names: &[&str], gap_ms: u32, window: Window) -> Self {
+        match names {
+            [name] => Self { name: (*name).to_owned(), window },
+            names => Self { name: format!("{JOINED}{gap_ms}:{}", serde_json::json!(names)), window },
+        }
+    }
+
+    /// The clips that it is made of: itself, where it is not joined.
+    pub fn pieces(&self) -> Vec<Self> {
+        match joined_names(&self.name) {
+            None => vec![self.clone()],
+            Some((_, names)) => names.into_iter().map(|name| Self { name, window: self.window }).collect(),
+        }
+    }
+}
+
+/// What names of joined clips begin with.
+const JOINED: &str = "join:";
+
+/// The milliseconds of silence between joined clips, and their names, of a name that [`AudioRef::joined`] gave.
+pub fn joined_names(name: &str) -> Option<(u32, Vec<String>)> {
+    let (gap, names) = name.strip_prefix(JOINED)?.split_once(':')?;
+    Some((gap.parse().ok()?, serde_json::from_str(names).ok()?))
+}
+
 /// Which image.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImageRef {
@@ -263,6 +290,9 @@ impl Default for Generation {
 
 /// Names and values that groups of a table are made of: `src`, `tgt`, `category`…
 pub type Tags = BTreeMap<String, String>;
+
+/// The tag of a request that has a seed of its own in place of the run's: one of a benchmark's several runs.
+pub const SEED: &str = "seed";
 
 /// One item of a benchmark: where it came from, its gold and its tags. No media bytes.
 #[derive(Clone, Debug, PartialEq)]
@@ -703,6 +733,25 @@ pub(crate) mod testing {
             reused_from: None,
             judge: None,
             time: String::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn joined_clips_keep_their_names() {
+        let names = ["a b/c:1.wav", "\"é\".flac"];
+        let joined = AudioRef::joined(&names, 200, Window::First);
+        assert_eq!(joined_names(&joined.name), Some((200, names.map(str::to_owned).to_vec())));
+        let pieces: Vec<String> = joined.pieces().into_iter().map(|piece| piece.name).collect();
+        assert_eq!(pieces, names);
+        let one = AudioRef::joined(&["a.wav"], 200, Window::Whole);
+        assert_eq!((one.name.as_str(), one.pieces().len()), ("a.wav", 1));
+        for other in ["a.wav", "join:", "join:1:x", "join:-1:[]", "join:1:[1]"] {
+            assert_eq!(joined_names(other), None, "{other}");
         }
     }
 }

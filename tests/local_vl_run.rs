@@ -65,7 +65,7 @@ fn a_model_that_sees_answers_simplevqa_and_broken_images_fail_alone() {
     let responses = place.responses();
     // Seven rows with their images, seven without, three of the user's own.
     assert_eq!(responses.len(), 17);
-    let of = |benchmark: &str| responses.iter().filter(move |r| r["benchmark"] == benchmark);
+    let of = |benchmark: &'static str| responses.iter().filter(move |r| r["benchmark"] == benchmark);
     let failed: Vec<&Value> = responses.iter().filter(|r| r["outcome"] == "media_error").collect();
     let sentence = |name: &str| {
         let found = failed.iter().find(|r| r["error"].as_str().unwrap().contains(name));

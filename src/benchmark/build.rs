@@ -2,6 +2,7 @@
 
 use thiserror::Error;
 
+use super::belebele::{self, Belebele};
 use super::ccfqa::{self, Ccfqa};
 use super::cfever::{self, Cfever};
 use super::cp_bench::{self, CpBench};
@@ -173,27 +174,27 @@ fn braced(names: &[&'static str]) -> String {
 
 /// All benchmarks.
 pub fn catalogue() -> Vec<Entry> {
-    vec![ccfqa::entry(), cp_bench::entry(), cfever::entry(), simplevqa::entry(), manifest::entry()]
+    vec![
+        ccfqa::entry(),
+        cp_bench::entry(),
+        cfever::entry(),
+        belebele::entry(),
+        simplevqa::entry(),
+        manifest::entry(),
+    ]
 }
 
 /// Our own wording of a benchmark's prompts; an empty set for one that needs none.
 pub fn harness_wording(name: &str) -> Result<PromptSet, PromptError> {
-    let unbuilt = || UNBUILT.into_iter().find(|(unbuilt, _)| *unbuilt == name).map(|(_, wording)| wording);
-    match entry(name).map(|entry| entry.wording).or_else(unbuilt) {
+    match entry(name).map(|entry| entry.wording) {
         None | Some("") => Ok(PromptSet::default()),
         Some(wording) => PromptSet::parse_own(wording),
     }
 }
 
-/// Our own wording for benchmarks that cannot be run yet: their prompts can be read already.
-const UNBUILT: [(&str, &str); 1] = [("2m-belebele", include_str!("../../prompts/2m-belebele/harness.toml"))];
-
-/// All benchmarks with prompts of their own, whether they can be run or not.
+/// All benchmarks with prompts of their own.
 pub fn with_prompts() -> Vec<&'static str> {
-    let built = catalogue().into_iter().filter(|entry| !entry.wording.is_empty()).map(|entry| entry.name);
-    let mut names: Vec<&str> = built.collect();
-    names.extend(UNBUILT.into_iter().map(|(name, _)| name).filter(|name| entry(name).is_none()));
-    names
+    catalogue().into_iter().filter(|entry| !entry.wording.is_empty()).map(|entry| entry.name).collect()
 }
 
 /// All prompt texts that a benchmark knows, those for judging included.
@@ -201,6 +202,7 @@ pub fn known_texts(benchmark: &str) -> &'static [PromptText] {
     match benchmark {
         ccfqa::NAME => &ccfqa::TEXTS,
         cp_bench::NAME => &cp_bench::TEXTS,
+        belebele::NAME => &belebele::TEXTS,
         cfever::NAME => &cfever::TEXTS,
         simplevqa::NAME => &simplevqa::TEXTS,
         _ => &[],
@@ -226,16 +228,20 @@ pub fn build(
     prompts: PromptSet,
     window: Window,
 ) -> Result<Box<dyn Benchmark>, BuildError> {
-    if config.name != simplevqa::NAME {
-        let useless =
-            [("variant", config.variant.is_some()), ("categories", config.categories_file.is_some())];
-        if let Some(entry) = entry(&config.name) {
+    if let Some(entry) = entry(&config.name) {
+        if config.name != belebele::NAME {
+            check_keys(entry.name, &[("belebele", config.belebele.is_some())])?;
+        }
+        if config.name != simplevqa::NAME {
+            let useless =
+                [("variant", config.variant.is_some()), ("categories", config.categories_file.is_some())];
             check_keys(entry.name, &useless)?;
         }
     }
     match config.name.as_str() {
         ccfqa::NAME => Ok(Box::new(Ccfqa::new(config, prompts, window)?)),
         cp_bench::NAME => Ok(Box::new(CpBench::new(config, prompts, window)?)),
+        belebele::NAME => Ok(Box::new(Belebele::new(config, prompts, window)?)),
         cfever::NAME => Ok(Box::new(Cfever::new(config, prompts)?)),
         simplevqa::NAME => Ok(Box::new(SimpleVqa::new(config, prompts)?)),
         manifest::NAME => Ok(Box::new(Manifest::new(config, &prompts, window)?)),
@@ -249,6 +255,7 @@ pub fn prompt_texts(benchmark: &str, conditions: &[String]) -> Result<Vec<Prompt
     match benchmark {
         ccfqa::NAME => ccfqa::prompt_texts(conditions),
         cp_bench::NAME => Ok(cp_bench::prompt_texts()),
+        belebele::NAME => Ok(belebele::prompt_texts()),
         cfever::NAME => cfever::prompt_texts(conditions),
         simplevqa::NAME => simplevqa::prompt_texts(conditions),
         manifest::NAME => Ok(Vec::new()),
@@ -347,6 +354,7 @@ pub(super) mod tests {
             shots: 0,
             fields: BTreeMap::new(),
             system: None,
+            belebele: (name == belebele::NAME).then(belebele::defaults),
             variant: None,
             categories_file: None,
             categories: None,
@@ -365,7 +373,8 @@ pub(super) mod tests {
         for (expect, change) in [
             ("", (|_| {}) as fn(&mut BenchmarkConfig)),
             (
-                "unknown benchmark `ccqfa`: did you mean `ccfqa`? there are ccfqa, cp-bench, cfever, simplevqa, manifest",
+                "unknown benchmark `ccqfa`: did you mean `ccfqa`? there are ccfqa, cp-bench, cfever, 2m-belebele, \
+                 simplevqa, manifest",
                 |c| {
                     c.name = "ccqfa".into();
                 },
@@ -458,7 +467,7 @@ pub(super) mod tests {
 
     #[test]
     fn prompts_of_all_benchmarks_can_be_read() {
-        assert_eq!(with_prompts(), ["ccfqa", "cp-bench", "cfever", "simplevqa", "2m-belebele"]);
+        assert_eq!(with_prompts(), ["ccfqa", "cp-bench", "cfever", "2m-belebele", "simplevqa"]);
         for name in with_prompts() {
             assert!(harness_wording(name).unwrap().names().next().is_some(), "{name}");
         }

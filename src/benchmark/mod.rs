@@ -4,6 +4,7 @@
 //! tables. It never opens a file, a socket or a codec: rows and prompt texts are given to it, and it names
 //! media without touching them.
 
+pub mod belebele;
 mod build;
 pub mod ccfqa;
 pub mod cfever;
@@ -104,6 +105,11 @@ pub trait Benchmark: Send + Sync {
     /// error says what is wrong with the row; the dataset adds file and line.
     fn sample(&self, line: u64, row: serde_json::Value) -> Result<Sample, String>;
 
+    /// Whether a sample is one of those that the section asks about; others are passed over as if they were not there.
+    fn wants(&self, _sample: &Sample) -> bool {
+        true
+    }
+
     /// A fresh look at whether the data are the ones that the paper's figures are of; `None` where the benchmark has
     /// no published data, or nothing is known of them.
     fn data_check(&self) -> Option<DataCheck> {
@@ -116,6 +122,11 @@ pub trait Benchmark: Send + Sync {
     /// The question of a request in words, where it is known in words: for answers that are matched by it.
     fn question<'a>(&self, planned: &'a Planned) -> Option<&'a str> {
         planned.judging.get("question").map(String::as_str)
+    }
+
+    /// What is said in a clip of a request, where the data say it: what transcripts are measured by.
+    fn said<'a>(&self, _planned: &'a Planned, _clip: &str) -> Option<&'a str> {
+        None
     }
 
     /// The prompt texts in use: for manifest and tables.
@@ -162,6 +173,9 @@ pub trait Benchmark: Send + Sync {
 pub trait Scorer {
     /// One planned request and its response, if there is one, with the calls of the judge about it.
     fn add(&mut self, planned: &Planned, response: Option<&Response>, calls: &[JudgeCall]);
+
+    /// How many samples were taken, told once before the end: some may have no request.
+    fn taken(&mut self, _samples: u64) {}
 
     /// The scores: metrics and counts; the run fills in label, prompts and deviations.
     fn finish(self: Box<Self>) -> BenchmarkScores;

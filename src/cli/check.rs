@@ -5,13 +5,14 @@ use std::fmt::Write as _;
 
 use super::exit::{self, Failure};
 use super::progress::plural;
-use super::{CheckArgs, open, print, probe, replay, weights};
+use super::{CheckArgs, cascade, open, print, probe, replay, weights};
 use crate::config::RunConfig;
 use crate::media::{self, MediaSource};
 use crate::model::{AudioNeed, MediaLimits, ModelIdentity};
 use crate::run::journal::Journal;
 use crate::run::manifest::{Manifest, ManifestBenchmark};
-use crate::run::plan::{Plan, Recipe, Section};
+use crate::run::plan::{Plan, Recipe, Requests, Section};
+use crate::run::transcripts::TranscriptPlan;
 use crate::types::{AudioSource, Window};
 
 /// Problems of one kind that are shown; the rest is counted.
@@ -29,10 +30,9 @@ pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
     let mut out = format!("config  {}\n", config.path.display());
 
     // Without its key an endpoint can still be looked at; it cannot be asked.
-    let secrets = open::secrets(&loaded).map_err(|e| problems.push(e.message)).ok();
-    let keyed = secrets.is_some();
+    let mut missing = Vec::new();
     let opened = match absent {
-        Ok(None) => open::model(&loaded, &secrets.unwrap_or_default()),
+        Ok(None) => cascade::look(&loaded, &mut missing),
         Ok(Some(line)) => {
             let _ = writeln!(out, "model   {}: {line}", config.model.name);
             Err(Failure::new(exit::DONE, ""))
@@ -46,11 +46,23 @@ pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
             }
         })
         .ok();
+    let keyed = missing.is_empty();
+    problems.extend(missing);
+    let (opened, recogniser) =
+        opened.map_or((None, None), |models| (Some(models.answering), models.recogniser));
     if let Some(opened) = &opened {
         let _ = writeln!(out, "model   {}: {}", opened.identity.name, opened.about);
     }
-    if let Some(server) = config.model.endpoint.as_ref().and_then(|endpoint| endpoint.server.as_ref()) {
-        let _ = writeln!(out, "server  started for the stage: {}", server.command.join(" "));
+    for (model, stage) in config
+        .model
+        .cascade
+        .iter()
+        .map(|cascade| (&cascade.asr, "stage that transcribes"))
+        .chain([(config.model.answering(), "stage")])
+    {
+        if let Some(server) = model.endpoint.as_ref().and_then(|endpoint| endpoint.server.as_ref()) {
+            let _ = writeln!(out, "server  started for the {stage}: {}", server.command.join(" "));
+        }
     }
     let (sections, of_sections) = open::sections_and_problems(&loaded, open::Unprepared::Said);
     problems.extend(of_sections);
@@ -77,9 +89,14 @@ pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
             Err(e) => problems.push(format!("error: {e}")),
         }
         // Clips of answers that are there already need not be there.
-        let clips = match limits.as_ref().map(|limits| &limits.audio) {
-            Some(AudioNeed::Unread) => None,
-            _ => clips(&one, config, limits.as_ref(), &mut problems)?,
+        let clips = match (&recogniser, limits.as_ref().map(|limits| &limits.audio)) {
+            (_, Some(AudioNeed::Unread)) => None,
+            // A recogniser gets the clips one by one, as it is asked about them.
+            (Some(recogniser), _) => {
+                let one = TranscriptPlan::new(one, recogniser.asr.clone());
+                clips(&one, config, Some(&recogniser.opened.limits), &mut problems)?
+            }
+            (None, _) => clips(&one, config, limits.as_ref(), &mut problems)?,
         };
         if let Some(clips) = clips {
             let _ = writeln!(out, "  clips     {clips}");
@@ -106,7 +123,15 @@ pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
     let mut probed = true;
     if args.probe {
         match opened.as_ref().filter(|_| keyed) {
-            Some(opened) => probed = probe::probe(&mut out, opened, &plan)?,
+            Some(opened) => {
+                if let Some(recogniser) = &recogniser {
+                    let clips = TranscriptPlan::new(plan.clone(), recogniser.asr.clone());
+                    probed = probe::probe(&mut out, "probe of [model.asr]", &recogniser.opened, &clips)?;
+                    probed &= probe::probe(&mut out, "probe of [model.llm]", opened, &plan)?;
+                } else {
+                    probed = probe::probe(&mut out, "probe", opened, &plan)?;
+                }
+            }
             None => {
                 let _ = writeln!(out, "\nprobe\n  not asked: the problems with the model come first");
             }
@@ -196,7 +221,7 @@ fn describe(out: &mut String, section: &Section, facts: &ManifestBenchmark, prob
 
 /// Looks at the header of every clip once; of those inside the data's files, at that of the first ones.
 fn clips(
-    plan: &Plan,
+    requests: &dyn Requests,
     config: &RunConfig,
     limits: Option<&MediaLimits>,
     problems: &mut Vec<String>,
@@ -206,12 +231,12 @@ fn clips(
     let (mut shortest, mut longest, mut seconds) = (f64::INFINITY, 0.0_f64, 0.0_f64);
     let (mut bad, mut good) = (0_usize, 0_u64);
     let (mut inside, mut more_inside) = (0_usize, false);
-    let max_seconds =
-        limits.map_or(config.model.audio.max_seconds, |l| l.max_seconds.min(config.model.audio.max_seconds));
-    plan.walk(|request| {
-        let Some(section) = plan.sections.get(request.section) else { return true };
+    let most = config.model.hearing().audio.max_seconds;
+    let max_seconds = limits.map_or(most, |limits| limits.max_seconds.min(most));
+    requests.each(&mut |request| {
+        let Some(dataset) = requests.dataset(request.section) else { return true };
         for audio in request.prompt.audio() {
-            let media = match section.dataset.media(&audio.name) {
+            let media = match dataset.media(&audio.name) {
                 Ok(media) => media,
                 Err(error) => {
                     bad += 1;

@@ -9,6 +9,7 @@ use crate::run::judge::JudgeError;
 use crate::run::manifest::ManifestError;
 use crate::run::plan::PlanError;
 use crate::run::score::ScoreError;
+use crate::run::transcripts::TranscriptsError;
 
 /// Done.
 pub(super) const DONE: u8 = 0;
@@ -108,6 +109,17 @@ impl From<JudgeError> for Failure {
             | JudgeError::Nothing(_)
             | JudgeError::NoResponses(_)
             | JudgeError::Other { .. } => Self::error(USAGE, &error),
+        }
+    }
+}
+
+impl From<TranscriptsError> for Failure {
+    fn from(error: TranscriptsError) -> Self {
+        match error {
+            TranscriptsError::Journal(error) => error.into(),
+            TranscriptsError::Plan(error) => error.into(),
+            TranscriptsError::Folder(error) => error.into(),
+            error @ TranscriptsError::File { .. } => Self::error(FOLDER, &error),
         }
     }
 }

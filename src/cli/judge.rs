@@ -138,8 +138,8 @@ pub(super) fn stage(orders: &Orders<'_>) -> Result<Option<u8>, Failure> {
         let known = benchmark::known_texts(&section.name);
         let for_judge = |name: &str| known.iter().any(|text| text.name == name && text.for_judge());
         prompts.push((section.label.clone(), texts.only(for_judge)));
-        let benchmark =
-            benchmark::build(section, texts, manifest.config.model.audio.window).map_err(|e| {
+        let benchmark = benchmark::build(section, texts, manifest.config.model.hearing().audio.window)
+            .map_err(|e| {
                 Failure::new(exit::USAGE, at(&["prompt".into()], &format!("{}: {e}", section.label)))
             })?;
         sections.push(JudgedSection::new(&section.label, benchmark, &setup));

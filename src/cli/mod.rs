@@ -11,6 +11,7 @@ fn say(text: std::fmt::Arguments<'_>) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
+mod cascade;
 mod check;
 mod data;
 mod exit;
@@ -34,6 +35,7 @@ mod replay;
 mod report;
 mod run;
 mod serve;
+mod shots;
 mod weights;
 mod wording;
 

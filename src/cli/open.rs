@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::exit::{self, Failure};
-use super::{ConfigArgs, open_data as data, wording};
+use super::{ConfigArgs, open_data as data, shots, wording};
 use crate::benchmark;
 use crate::config::secret::{self, Secrets};
 use crate::config::{self, BenchmarkConfig, Categories, Loaded, ModelConfig, Override, RunConfig, Step};
@@ -100,9 +100,10 @@ fn section(
     let at = |key: &str, problem: &dyn std::fmt::Display| {
         problem_at(loaded, &["benchmark".into(), index.into(), key.into()], problem)
     };
-    let prompts = wording::of(config, &pins, model::takes_finished_prompts(&loaded.config.model))
+    let mut prompts = wording::of(config, &pins, model::takes_finished_prompts(&loaded.config.model))
         .map_err(|e| at("prompt", &e))?;
-    let window = loaded.config.model.audio.window;
+    shots::put(config, &mut prompts).map_err(|e| at("shots", &e))?;
+    let window = loaded.config.model.hearing().audio.window;
     let benchmark = benchmark::build(config, prompts.clone(), window).map_err(|e| at(e.key(), &e))?;
     // The media of answers that are there already need not be there.
     let there =
@@ -145,11 +146,6 @@ pub(super) fn problems_below<'a>(
         let path: Vec<Step> = std::iter::once(section.into()).chain(path.iter().cloned()).collect();
         problem_at(loaded, &path, problem)
     }
-}
-
-/// The secrets that the model's section names, out of the environment.
-pub(super) fn secrets(loaded: &Loaded) -> Result<Secrets, Failure> {
-    secrets_of(&loaded.config.model, &|path, problem| problem_at(loaded, path, problem))
 }
 
 /// The secrets that a model's section names.

@@ -113,6 +113,7 @@ fn section(name: &str, gold: &Path) -> BenchmarkConfig {
         variant: None,
         categories_file: None,
         categories: None,
+        belebele: None,
         system: None,
     }
 }

@@ -5,25 +5,31 @@ use std::fmt::Write as _;
 use crate::model::Opened;
 #[cfg(feature = "endpoint")]
 use crate::model::endpoint::{About, Questions, Verdict};
-use crate::run::plan::{Plan, PlanError};
+use crate::run::plan::{PlanError, Requests};
 #[cfg(feature = "endpoint")]
 use crate::types::Part;
 
 /// Writes what the endpoint can do of what the plan needs; false when a run would fail.
 #[cfg(feature = "endpoint")]
-pub(super) fn probe(out: &mut String, opened: &Opened, plan: &Plan) -> Result<bool, PlanError> {
+pub(super) fn probe(
+    out: &mut String,
+    heading: &str,
+    opened: &Opened,
+    requests: &dyn Requests,
+) -> Result<bool, PlanError> {
     let Some(endpoint) = opened.endpoint() else {
-        let _ = writeln!(out, "\nprobe\n  nothing to ask: the model is local");
+        let _ = writeln!(out, "\n{heading}\n  nothing to ask: the model is local");
         return Ok(true);
     };
     let mut questions = Questions { audio: false, image: false };
-    plan.walk(|request| {
-        questions.audio |= !request.prompt.audio().is_empty();
+    requests.each(&mut |request| {
+        // A cascade's model is asked by transcripts.
+        questions.audio |= opened.identity.kind != "cascade" && !request.prompt.audio().is_empty();
         questions.image |= has_image(&request.prompt);
         // Both are known: the rest of the plan says nothing more.
         !(questions.audio && questions.image)
     })?;
-    let _ = writeln!(out, "\nprobe");
+    let _ = writeln!(out, "\n{heading}");
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -55,8 +61,13 @@ pub(super) fn probe(out: &mut String, opened: &Opened, plan: &Plan) -> Result<bo
 
 #[cfg(not(feature = "endpoint"))]
 #[expect(clippy::unnecessary_wraps, reason = "the same signature as in a build with endpoints")]
-pub(super) fn probe(out: &mut String, _opened: &Opened, _plan: &Plan) -> Result<bool, PlanError> {
-    let _ = writeln!(out, "\nprobe\n  nothing to ask: this build has no endpoints");
+pub(super) fn probe(
+    out: &mut String,
+    heading: &str,
+    _opened: &Opened,
+    _requests: &dyn Requests,
+) -> Result<bool, PlanError> {
+    let _ = writeln!(out, "\n{heading}\n  nothing to ask: this build has no endpoints");
     Ok(true)
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
+use super::cascade::{self, Models};
 use super::exit::{self, Failure};
 use super::progress::{Progress, Voice};
 use super::serve::{Serve, Served};
@@ -42,8 +43,7 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
         return Ok(code);
     }
     let config = &loaded.config;
-    let secrets = open::secrets(&loaded)?;
-    let mut opened = open::model(&loaded, &secrets)?;
+    let Models { answering: mut opened, secrets, recogniser } = cascade::models(&loaded)?;
     let recipe =
         Recipe::new(&opened.identity, config.model.audio.max_seconds, &config.generation, config.run.seed);
     let plan = Plan::new(sections, recipe)?;
@@ -116,7 +116,7 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
     let now = jiff::Timestamp::now().to_string();
     let mut sessions = earlier.as_ref().map(|earlier| earlier.sessions.clone()).unwrap_or_default();
     if pending > 0 {
-        sessions.push(Session::new(now.clone(), &opened.identity, config.model.local.as_ref()));
+        sessions.push(Session::new(now.clone(), &opened.identity, config.model.answering().local.as_ref()));
     }
     let manifest = Manifest {
         version: VERSION,
@@ -139,18 +139,25 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
     let mut failed = 0;
     let mut _listening = None;
     if pending > 0 {
+        let requests: Arc<dyn Requests> = match recogniser {
+            None => Arc::new(plan),
+            Some(recogniser) => match cascade::transcribe(recogniser, plan, config, folder.path())? {
+                cascade::Stage::Done(requests) => requests,
+                cascade::Stage::Stopped(code) => return Ok(code),
+            },
+        };
         let totals = manifest.benchmarks.iter().map(|b| (b.label.clone(), b.requests));
         let ended = drive(Drive {
             opened,
-            transcode: transcode_of(&config.model),
-            images: transform_of(&config.model.image),
-            requests: Arc::new(plan),
+            transcode: transcode_of(config.model.answering()),
+            images: transform_of(&config.model.answering().image),
+            requests,
             todo,
             journal: &mut journal,
             sections: totals.zip(answered.iter().copied()).collect(),
             price,
             reading: None,
-            server: Serve::of(&config.model, &secrets, folder.path(), "server.log"),
+            server: Serve::of(config.model.answering(), &secrets, folder.path(), "server.log"),
         })?;
         match ended {
             Ended::All { journaled, .. } if journaled < pending => {
@@ -225,7 +232,7 @@ struct Survey {
 
 /// Whether a clip or image is as it was when a response was made. Media that are not on this machine cannot have
 /// changed here.
-fn unchanged(plan: &Plan, label: &str, name: &str, then: FileFacts) -> bool {
+pub(super) fn unchanged(plan: &Plan, label: &str, name: &str, then: FileFacts) -> bool {
     let section = plan.sections.iter().find(|section| section.config.label == label);
     let now = section.and_then(|section| section.dataset.media(name).ok()?.facts().ok());
     now.is_none_or(|now| now == then)
@@ -270,6 +277,8 @@ fn same_run(
     if earlier.model.kind == model.kind {
         let (what, shown): (_, fn(&str) -> String) = if config.model.local.is_some() {
             ("the model's files", short)
+        } else if config.model.cascade.is_some() {
+            ("the models, or how clips are transcribed", str::to_owned)
         } else if config.model.replay.is_some() {
             ("the files of answers, or how they are read", short)
         } else {
@@ -280,7 +289,7 @@ fn same_run(
     differ.compare("dtype", &earlier.model.dtype, &model.dtype);
     differ.compare("seed", &earlier.config.run.seed, &config.run.seed);
     differ.generation(&earlier.config.generation, &config.generation);
-    let (was, is) = (&earlier.config.model.audio, &config.model.audio);
+    let (was, is) = (&earlier.config.model.hearing().audio, &config.model.hearing().audio);
     differ.compare("max_seconds", &was.max_seconds, &is.max_seconds);
     differ.compare("window", was.window.as_str(), is.window.as_str());
     differ.compare("transcode", was.transcode.as_str(), is.transcode.as_str());
@@ -288,8 +297,9 @@ fn same_run(
         let rate = |rate: Option<u32>| rate.map_or("the clip's own".to_owned(), |rate| format!("{rate} Hz"));
         differ.compare("rate", &rate(was.rate), &rate(is.rate));
     }
-    let words = |config: &ImageConfig| config.words().unwrap_or_else(|| "as they are".to_owned());
-    differ.compare("images", &words(&earlier.config.model.image), &words(&config.model.image));
+    let words =
+        |config: &ModelConfig| config.answering().image.words().unwrap_or_else(|| "as they are".to_owned());
+    differ.compare("images", &words(&earlier.config.model), &words(&config.model));
     let differ = differ.finish();
     if differ.is_empty() {
         return Ok(());

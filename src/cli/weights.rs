@@ -14,18 +14,36 @@ fn named(loaded: &mut Loaded) -> Option<HubWeights> {
 
 /// Makes sure that the weights are here, for a run: fetches what is missing. The exit code where that was stopped.
 pub(super) fn ready(loaded: &mut Loaded) -> Result<Option<u8>, Failure> {
-    match named(loaded) {
+    each_model(loaded, |loaded| match named(loaded) {
         None => Ok(None),
         Some(named) => of_hub::ready(loaded, &named),
+    })
+}
+
+/// Does something for the model, or for both of a cascade, until it gives something.
+fn each_model<T>(
+    loaded: &mut Loaded,
+    mut does: impl FnMut(&mut Loaded) -> Result<Option<T>, Failure>,
+) -> Result<Option<T>, Failure> {
+    let Some(mut cascade) = loaded.config.model.cascade.clone() else { return does(loaded) };
+    let mut one = loaded.clone();
+    for part in [&mut cascade.asr, &mut cascade.llm] {
+        one.config.model = part.clone();
+        if let Some(found) = does(&mut one)? {
+            return Ok(Some(found));
+        }
+        part.clone_from(&one.config.model);
     }
+    loaded.config.model.cascade = Some(cascade);
+    Ok(None)
 }
 
 /// Looks whether the weights are here, for a check: a line on what a run would fetch, where they are not.
 pub(super) fn look(loaded: &mut Loaded) -> Result<Option<String>, Failure> {
-    match named(loaded) {
+    each_model(loaded, |loaded| match named(loaded) {
         None => Ok(None),
         Some(named) => of_hub::look(loaded, &named),
-    }
+    })
 }
 
 #[cfg(feature = "hub")]

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value as Json;
 
+use super::cascade::TRANSCRIPTS;
 use super::endpoint::Transcode;
 use super::overrides::label;
 use super::problem::{Problem, nearest};
@@ -240,6 +241,13 @@ impl Walk<'_> {
         if let Some(run) = root.key("run") {
             if let Some(node) = run.key("name") {
                 self.file_name("run name", node);
+                if node.as_str() == Some(TRANSCRIPTS) {
+                    self.value_problem(
+                        node,
+                        "the folder `transcripts` of the results is that of the transcripts of cascades",
+                        "give the run another name",
+                    );
+                }
             }
             self.path(run.key("results"));
         }
@@ -253,6 +261,20 @@ impl Walk<'_> {
         for benchmark in root.key("benchmark").map(Node::items).unwrap_or_default() {
             for key in ["data", "media", "prompt"] {
                 self.path(benchmark.key(key));
+            }
+            if let Some(belebele) = benchmark.key("belebele") {
+                self.path(belebele.key("shots_file"));
+                let cascade = root.key("model").and_then(|model| model.key("kind")).and_then(Node::as_str);
+                if let Some(node) = belebele.key("missing")
+                    && node.as_str() == Some("text")
+                    && cascade != Some("cascade")
+                {
+                    self.value_problem(
+                        node,
+                        "`missing = \"text\"` gives a model that hears the text of the sentence",
+                        "take \"skip\" or \"drop_row\", or a model of kind = \"cascade\"",
+                    );
+                }
             }
             match (benchmark.key("label"), benchmark.key("name")) {
                 (Some(label), _) => self.file_name("label", label),
@@ -400,10 +422,13 @@ pub(super) fn warnings(config: &RunConfig, locator: &Locator) -> Vec<String> {
     if config.model.replay.is_some() && locator.root.key("generation").is_some() {
         warn(&["generation".into()], "[generation] does nothing: the answers exist already".to_owned());
     }
-    let audio = &config.model.audio;
+    let audio = &config.model.hearing().audio;
     if audio.rate.is_some() && audio.transcode == Transcode::Never {
         let text = "`rate` does nothing with transcode = \"never\": clips are sent as they are".to_owned();
-        warn(&["model".into(), "audio".into(), "rate".into()], text);
+        let part = config.model.cascade.is_some().then_some("asr");
+        let path: Vec<Step> =
+            ["model"].into_iter().chain(part).chain(["audio", "rate"]).map(Step::from).collect();
+        warn(&path, text);
     }
     for (index, benchmark) in config.benchmarks.iter().enumerate() {
         let key = |key: &str| [Step::from("benchmark"), Step::from(index), Step::from(key)];

@@ -7,6 +7,8 @@
 //!
 //! The way of a file: `tree` (TOML with places) -> `overrides` -> `check` -> [`raw`] -> `resolve`.
 
+pub mod belebele;
+pub mod cascade;
 mod categories;
 mod check;
 pub mod endpoint;
@@ -28,6 +30,8 @@ use std::path::Path;
 
 use serde::Deserialize as _;
 
+pub use belebele::BelebeleConfig;
+pub use cascade::CascadeConfig;
 pub use categories::Categories;
 pub use check::unfit_for_files;
 pub use endpoint::{EndpointConfig, ServerConfig};

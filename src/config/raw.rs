@@ -10,13 +10,15 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+mod belebele;
 mod endpoint;
 mod image;
 
+pub use belebele::RawBelebele;
+pub use endpoint::{RawEndpoint, RawFlow, RawPrice, RawServer, RawTranscription};
 pub use image::RawImage;
 
-pub use endpoint::{RawEndpoint, RawFlow, RawPrice, RawServer, RawTranscription};
-
+use super::cascade::{AsrLanguage, TranscribeBy};
 use super::endpoint::{AudioForm, Transcode};
 use super::resolved::{LimitBy, ModelKind, Variant, WindowRule};
 use crate::benchmark::judging::{JudgeKind, JudgeMode, OnJudgeError, RatingRead};
@@ -79,11 +81,7 @@ pub struct RawRun {
 #[schemars(extend(
     "if" = { "properties": { "kind": { "const": "local" } } },
     "then" = { "required": ["architecture", "weights"] },
-    "else" = {
-        "if": { "properties": { "kind": { "const": "replay" } } },
-        "then": { "required": ["files"] },
-        "else": { "required": ["model"] }
-    }
+    "else" = unless_local()
 ))]
 pub struct RawModel {
     /// What kind of model it is.
@@ -174,6 +172,49 @@ pub struct RawModel {
     pub price: Option<RawPrice>,
     /// A server that is started for the stage that asks it, and ended after it.
     pub server: Option<RawServer>,
+    /// The recogniser of a cascade: the same keys as in `[model]`. A `transcription` endpoint, a model that hears, or a
+    /// local one.
+    #[schemars(with = "Option<RawPart>")]
+    pub asr: Option<Box<RawModel>>,
+    /// The model of a cascade that answers: the same keys as in `[model]`. It gets the transcript in place of the clip.
+    #[schemars(with = "Option<RawPart>")]
+    pub llm: Option<Box<RawModel>>,
+    /// How the recogniser of a cascade is asked.
+    pub transcripts: Option<RawTranscripts>,
+}
+
+/// A part of a cascade: in the schema the keys of `[model]` are put in.
+#[derive(JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct RawPart {}
+
+/// How the recogniser of a cascade is asked.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RawTranscripts {
+    /// Who settles the language: `forced` tells the recogniser that of the data, where it has a name for it, and `auto`
+    /// leaves it to the recogniser.
+    #[schemars(extend("default" = "forced"), example = &"auto")]
+    pub language: Option<AsrLanguage>,
+    /// What is transcribed at a time: each recording of a sentence, where the data have such, or the whole clip.
+    #[schemars(extend("default" = "sentence"), example = &"clip")]
+    pub by: Option<TranscribeBy>,
+    /// What a chat model that hears is asked; `{language}` is the English name of the language. Our own wording by
+    /// default. Recognisers that take a clip alone are asked nothing.
+    #[schemars(length(min = 1), example = &"Transcribe the speech.")]
+    pub prompt: Option<String>,
+    /// The most tokens of a transcript. One that reaches it is used as it is, and counted in the tables.
+    #[schemars(range(min = 1, max = 1_000_000), extend("default" = 448), example = 448)]
+    pub max_new_tokens: Option<u64>,
+}
+
+/// The keys that models of other kinds than `local` cannot do without.
+fn unless_local() -> serde_json::Value {
+    serde_json::json!({
+        "if": { "properties": { "kind": { "const": "cascade" } } },
+        "then": { "required": ["asr", "llm"] },
+        "else": { "required": ["model"] }
+    })
 }
 
 /// The names of [`ARCHITECTURES`].
@@ -306,7 +347,7 @@ pub struct RawJudge {
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RawBenchmark {
-    /// The benchmark: `ccfqa`, `cfever`, `cp-bench`, `simplevqa`, or `manifest` for a JSONL file of your own.
+    /// The benchmark: `ccfqa`, `cfever`, `cp-bench`, `2m-belebele`, `simplevqa`, or `manifest` for rows of your own.
     #[schemars(length(min = 1), example = &"ccfqa")]
     pub name: String,
     /// How the section is called in journals, tables and files. The benchmark's name by default; two sections
@@ -334,7 +375,7 @@ pub struct RawBenchmark {
         example = ["eng", "cmn"]
     )]
     pub languages: Option<Vec<String>>,
-    /// The reading of the paper's scoring whose figures are the headline.
+    /// The reading of the paper's scoring whose figures are the headline. For `2m-belebele` it is `recipe` by default.
     #[schemars(extend("default" = "official"), example = &"official")]
     pub profile: Option<Profile>,
     /// The most samples to take. All by default. Tables say when a run is a subset.
@@ -369,8 +410,9 @@ pub struct RawBenchmark {
     /// For `cfever`: the most sentences that a model is shown with a claim. 20 by default.
     #[schemars(range(min = 1, max = 1000), example = 20)]
     pub max_candidates: Option<u64>,
-    /// For `cfever`: how many worked examples of the train split stand before each claim. `harness prepare cfever --shots
-    /// N` must have drawn as many.
+    /// For `cfever` and `2m-belebele`: how many worked examples stand before each question. Of `cfever` they are claims of
+    /// the train split, and `harness prepare cfever --shots N` must have drawn as many. Of `2m-belebele`, whose paper has
+    /// 0 and 5, they are drawn by seed from the English training set: `[benchmark.belebele]` says where that is.
     #[schemars(range(min = 0, max = 32), extend("default" = 0), example = 3)]
     pub shots: Option<u64>,
     /// The names that the rows of a `manifest` benchmark give their fields, where they differ from the
@@ -383,6 +425,8 @@ pub struct RawBenchmark {
     /// The system message of a `manifest` benchmark.
     #[schemars(example = &"You are a helpful assistant.")]
     pub system: Option<String>,
+    /// What only `2m-belebele` has.
+    pub belebele: Option<RawBelebele>,
     /// For `simplevqa`: how questions are asked. `named_entity` (the benchmark's default), `with_confidence` (the answer
     /// as JSON with a confidence from 0 to 100: calibration is computed), or `bare` (the question alone).
     #[schemars(example = &"with_confidence")]

@@ -3,14 +3,16 @@
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 
+use super::belebele::{BelebeleConfig, Speaker};
+use super::cascade::{AUTO_PROMPT, AsrLanguage, CascadeConfig, FORCED_PROMPT, TranscriptsConfig};
 use super::endpoint::{
     EndpointConfig, FlowConfig, PriceConfig, ServerConfig, TranscriptionConfig, WireConfig,
 };
 use super::hub::is_repo;
 use super::image::{DEFAULT_QUALITY, ImageConfig};
 use super::raw::{
-    ARCHITECTURES, RawAudio, RawBenchmark, RawConfig, RawDtype, RawGeneration, RawImage, RawJudge, RawModel,
-    RawRun, RawServer, RawTranscription,
+    ARCHITECTURES, RawAudio, RawBelebele, RawBenchmark, RawConfig, RawDtype, RawGeneration, RawImage,
+    RawJudge, RawModel, RawRun, RawServer, RawTranscription, RawTranscripts,
 };
 use super::resolved::{
     AudioConfig, BenchmarkConfig, HubWeights, JudgeConfig, LocalConfig, ModelConfig, ModelKind, ReplayConfig,
@@ -18,7 +20,7 @@ use super::resolved::{
 };
 use super::tree::{Locator, Node, Step};
 use crate::benchmark::judging::JudgeKind;
-use crate::types::Generation;
+use crate::types::{Generation, Profile};
 
 /// The seed when none is given: that of CCFQA's published runs.
 pub const DEFAULT_SEED: u64 = 443;
@@ -28,18 +30,21 @@ pub(super) const DEFAULT_CONCURRENCY: usize = 16;
 
 /// Resolves a configuration that has passed the check.
 pub(super) fn resolve(path: &Path, raw: RawConfig, locator: &Locator) -> RunConfig {
-    let folders = Folders { file: path.parent().unwrap_or(Path::new("")), locator, above: &[] };
+    let folders =
+        Folders { file: path.parent().unwrap_or(Path::new("")), locator, above: &[], model: &["model"] };
+    let generation = generation(raw.generation.unwrap_or_default());
+    let greedy = generation.temperature == 0.0;
     RunConfig {
         path: path.to_path_buf(),
         run: run(path, raw.run.unwrap_or_default()),
         model: model(raw.model, &folders),
-        generation: generation(raw.generation.unwrap_or_default()),
+        generation,
         judge: raw.judge.map(|raw| judge(raw, &Folders { above: &["judge"], ..folders })),
         benchmarks: raw
             .benchmark
             .into_iter()
             .enumerate()
-            .map(|(index, raw)| benchmark(index, raw, &folders))
+            .map(|(index, raw)| benchmark(index, raw, &folders, greedy))
             .collect(),
     }
 }
@@ -70,6 +75,7 @@ fn longest(kind: ModelKind, architecture: &str) -> f64 {
         | ModelKind::Azure
         | ModelKind::Anthropic
         | ModelKind::Transcription
+        | ModelKind::Cascade
         | ModelKind::Replay => 86_400.0,
     }
 }
@@ -80,7 +86,31 @@ pub(super) fn public_address(kind: ModelKind) -> Option<&'static str> {
         ModelKind::OpenAi | ModelKind::Transcription => Some("https://api.openai.com/v1"),
         ModelKind::Gemini => Some("https://generativelanguage.googleapis.com"),
         ModelKind::Anthropic => Some("https://api.anthropic.com"),
-        ModelKind::Local | ModelKind::Azure | ModelKind::Replay => None,
+        ModelKind::Local | ModelKind::Azure | ModelKind::Cascade | ModelKind::Replay => None,
+    }
+}
+
+fn cascade(raw: &mut RawModel, folders: &Folders<'_>) -> Option<CascadeConfig> {
+    let (asr, llm) = (raw.asr.take()?, raw.llm.take()?);
+    let part = |part: &'static [&'static str]| Folders { model: part, ..*folders };
+    Some(CascadeConfig {
+        asr: model(*asr, &part(&["model", "asr"])),
+        llm: model(*llm, &part(&["model", "llm"])),
+        transcripts: transcripts(raw.transcripts.take().unwrap_or_default()),
+    })
+}
+
+fn transcripts(raw: RawTranscripts) -> TranscriptsConfig {
+    let language = raw.language.unwrap_or_default();
+    let prompt = match language {
+        AsrLanguage::Forced => FORCED_PROMPT,
+        AsrLanguage::Auto => AUTO_PROMPT,
+    };
+    TranscriptsConfig {
+        language,
+        by: raw.by.unwrap_or_default(),
+        prompt: raw.prompt.unwrap_or_else(|| prompt.to_owned()),
+        max_new_tokens: raw.max_new_tokens.map_or(448, size),
     }
 }
 
@@ -95,11 +125,14 @@ fn model(mut raw: RawModel, folders: &Folders<'_>) -> ModelConfig {
         rate: audio.rate.and_then(|rate| u32::try_from(rate).ok()).filter(|rate| *rate > 0),
     };
     let (kind, name, published_as) = (raw.kind, raw.name.take(), raw.published_as.take());
+    let cascade = cascade(&mut raw, folders).map(Box::new);
     let (local, endpoint, replay) = match kind {
         ModelKind::Local => (Some(local(raw, architecture, folders)), None, None),
+        ModelKind::Cascade => (None, None, None),
         ModelKind::Replay => (None, None, Some(replay(raw, folders))),
         _ => (None, Some(endpoint(raw, audio, folders)), None),
     };
+    let of_cascade = |cascade: &CascadeConfig| format!("{} + {}", cascade.asr.name, cascade.llm.name);
     let name = name.unwrap_or_else(|| match (&local, &endpoint) {
         _ if replay.is_some() => {
             let first = replay.iter().flat_map(|replay| &replay.files).find_map(|file| file.file_stem());
@@ -111,9 +144,9 @@ fn model(mut raw: RawModel, folders: &Folders<'_>) -> ModelConfig {
             folder.to_string_lossy().into_owned()
         }
         (None, Some(endpoint)) => endpoint.model.clone(),
-        (None, None) => String::new(),
+        (None, None) => cascade.as_deref().map(of_cascade).unwrap_or_default(),
     });
-    ModelConfig { kind, name, audio: config, image, published_as, local, endpoint, replay }
+    ModelConfig { kind, name, audio: config, image, published_as, local, endpoint, replay, cascade }
 }
 
 fn replay(raw: RawModel, folders: &Folders<'_>) -> ReplayConfig {
@@ -144,7 +177,7 @@ fn local(raw: RawModel, architecture: String, folders: &Folders<'_>) -> LocalCon
     let weights = raw.weights.unwrap_or_default();
     LocalConfig {
         architecture,
-        weights: folders.path(&weights, &["model".into(), "weights".into()]),
+        weights: folders.path(&weights, &folders.of_model(&["weights"])),
         hub: is_repo(&weights).then(|| HubWeights {
             repo: weights,
             revision: raw.revision.unwrap_or_else(|| "main".to_owned()),
@@ -219,7 +252,7 @@ fn endpoint(raw: RawModel, audio: RawAudio, folders: &Folders<'_>) -> EndpointCo
             proxy: wire.proxy,
             ca_bundle: wire
                 .ca_bundle
-                .map(|text| folders.path(&text, &["model".into(), "endpoint".into(), "ca_bundle".into()])),
+                .map(|text| folders.path(&text, &folders.of_model(&["endpoint", "ca_bundle"]))),
         },
         transcription: transcription(raw.transcription),
         flow: FlowConfig {
@@ -240,9 +273,7 @@ fn endpoint(raw: RawModel, audio: RawAudio, folders: &Folders<'_>) -> EndpointCo
             output_per_million: price.output_per_million.unwrap_or(0.0),
             max_cost: price.max_cost,
         },
-        server: raw
-            .server
-            .map(|raw| server(raw, folders, &["model".into(), "server".into(), "folder".into()])),
+        server: raw.server.map(|raw| server(raw, folders, &folders.of_model(&["server", "folder"]))),
     }
 }
 
@@ -272,16 +303,28 @@ fn generation(raw: RawGeneration) -> Generation {
     }
 }
 
-fn benchmark(index: usize, raw: RawBenchmark, folders: &Folders<'_>) -> BenchmarkConfig {
+fn benchmark(index: usize, raw: RawBenchmark, folders: &Folders<'_>, greedy: bool) -> BenchmarkConfig {
     let path = |text: &str, key: &str| folders.path(text, &["benchmark".into(), index.into(), key.into()]);
+    let data = path(&raw.data, "data");
+    let is_belebele = raw.name == BELEBELE;
+    let belebele = (is_belebele || raw.belebele.is_some()).then(|| {
+        let key = |key: &'static str| ["benchmark".into(), index.into(), "belebele".into(), key.into()];
+        belebele(
+            raw.belebele.unwrap_or_default(),
+            raw.shots.map_or(0, size),
+            &data,
+            &|text| folders.path(text, &key("shots_file")),
+            greedy,
+        )
+    });
     BenchmarkConfig {
         label: raw.label.unwrap_or_else(|| raw.name.clone()),
         name: raw.name,
-        data: path(&raw.data, "data"),
+        data,
         media: raw.media.map(|text| path(&text, "media")),
         conditions: raw.conditions.unwrap_or_default(),
         languages: raw.languages.unwrap_or_default(),
-        profile: raw.profile.unwrap_or_default(),
+        profile: raw.profile.unwrap_or(if is_belebele { Profile::Recipe } else { Profile::default() }),
         limit: raw.limit,
         limit_by: raw.limit_by.unwrap_or_default(),
         prompt: match Wording::from(raw.prompt) {
@@ -299,6 +342,35 @@ fn benchmark(index: usize, raw: RawBenchmark, folders: &Folders<'_>) -> Benchmar
         variant: raw.variant,
         categories_file: raw.categories.map(|text| path(&text, "categories")),
         categories: None,
+        belebele,
+    }
+}
+
+/// The benchmark whose keys stand in a section of their own.
+const BELEBELE: &str = "2m-belebele";
+
+fn belebele(
+    raw: RawBelebele,
+    shots: usize,
+    data: &Path,
+    path: &dyn Fn(&str) -> PathBuf,
+    greedy: bool,
+) -> BelebeleConfig {
+    let folder = if data.is_dir() { data } else { data.parent().unwrap_or(Path::new("")) };
+    let speaker = raw.speaker.unwrap_or_default();
+    BelebeleConfig {
+        shots,
+        shots_file: raw
+            .shots_file
+            .map_or_else(|| folder.join("belebele_training_set.tsv"), |text| path(&text)),
+        shots_as: raw.shots_as.unwrap_or_default(),
+        seeds: raw.seeds.unwrap_or_else(|| vec![0, 1, 2]),
+        template: raw.template.unwrap_or_default(),
+        speaker,
+        gap_ms: raw.gap_ms.and_then(|gap| u32::try_from(gap).ok()).unwrap_or(0),
+        missing: raw.missing.unwrap_or_default(),
+        strip_prefix: raw.strip_prefix.unwrap_or(false),
+        deterministic: greedy && shots == 0 && speaker == Speaker::First,
     }
 }
 
@@ -314,9 +386,16 @@ struct Folders<'a> {
     locator: &'a Locator,
     /// The sections above the keys that are asked for.
     above: &'a [&'static str],
+    /// The section of the model, below these.
+    model: &'a [&'static str],
 }
 
 impl Folders<'_> {
+    /// The place of a key of the model's section.
+    fn of_model(&self, key: &[&'static str]) -> Vec<Step> {
+        self.model.iter().chain(key).map(|key| Step::from(*key)).collect()
+    }
+
     /// A path that is written in the file is relative to the file, one from the command line to the current
     /// folder.
     fn path(&self, text: &str, key: &[Step]) -> PathBuf {

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::belebele::BelebeleConfig;
+use super::cascade::CascadeConfig;
 use super::categories::Categories;
 use super::endpoint::{EndpointConfig, Transcode, TranscriptionConfig};
 use super::image::ImageConfig;
@@ -113,19 +115,22 @@ pub enum ModelKind {
     Anthropic,
     /// Audio transcriptions as of OpenAI and vLLM: one clip in, its words out.
     Transcription,
+    /// A recogniser of speech, and a model that answers by its transcripts.
+    Cascade,
     /// Answers that exist already, in files of another tool.
     Replay,
 }
 
 impl ModelKind {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Local,
         Self::OpenAi,
         Self::Azure,
         Self::Gemini,
         Self::Anthropic,
         Self::Transcription,
+        Self::Cascade,
         Self::Replay,
     ];
 
@@ -138,6 +143,7 @@ impl ModelKind {
             Self::Gemini => "gemini",
             Self::Anthropic => "anthropic",
             Self::Transcription => "transcription",
+            Self::Cascade => "cascade",
             Self::Replay => "replay",
         }
     }
@@ -160,12 +166,27 @@ pub struct ModelConfig {
     /// What only a local model has; there for `kind = "local"` and for no other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub local: Option<LocalConfig>,
-    /// What only an endpoint has; there for every kind but `local` and `replay`.
+    /// What only an endpoint has; there for every kind but `local`, `replay` and `cascade`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<EndpointConfig>,
     /// What only answers that exist already have; there for `kind = "replay"` and for no other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay: Option<ReplayConfig>,
+    /// The halves of a cascade; there for `kind = "cascade"` and for no other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cascade: Option<Box<CascadeConfig>>,
+}
+
+impl ModelConfig {
+    /// The model that gives the answers: of a cascade the one that reads.
+    pub fn answering(&self) -> &Self {
+        self.cascade.as_ref().map_or(self, |cascade| &cascade.llm)
+    }
+
+    /// The model that hears: of a cascade the recogniser.
+    pub fn hearing(&self) -> &Self {
+        self.cascade.as_ref().map_or(self, |cascade| &cascade.asr)
+    }
 }
 
 /// The keys of `[model]` that belong to answers that exist already.
@@ -335,4 +356,7 @@ pub struct BenchmarkConfig {
     /// What it says, once it was read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub categories: Option<Categories>,
+    /// What only `2m-belebele` has; there for it and for no other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub belebele: Option<BelebeleConfig>,
 }

@@ -13,13 +13,41 @@ use super::raw::RawConfig;
 /// The schema, made once.
 static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
     // Draft 7 without references is what TOML language servers read best.
-    SchemaSettings::draft07()
+    let mut schema = SchemaSettings::draft07()
         .with(|settings| settings.inline_subschemas = true)
         .with_transform(RecursiveTransform(tidy))
         .into_generator()
         .into_root_schema_for::<RawConfig>()
-        .to_value()
+        .to_value();
+    parts_of_cascades(&mut schema);
+    schema
 });
+
+/// The parts of a cascade have the keys of `[model]`, but are none themselves; nor is a judge.
+fn parts_of_cascades(schema: &mut Value) {
+    const PARTS: [&str; 3] = ["asr", "llm", "transcripts"];
+    let Some(model) = schema.pointer("/properties/model") else { return };
+    let mut part = model.clone();
+    if let Some(keys) = part.get_mut("properties").and_then(Value::as_object_mut) {
+        keys.retain(|key, _| !PARTS.contains(&key.as_str()));
+        let kinds = keys.get_mut("kind").and_then(|kind| kind.get_mut("oneOf")).and_then(Value::as_array_mut);
+        if let Some(kinds) = kinds {
+            kinds.retain(|kind| kind.get("const") != Some(&Value::from("cascade")));
+        }
+    }
+    for place in [
+        "/properties/model/properties/asr",
+        "/properties/model/properties/llm",
+        "/properties/judge/properties/model",
+    ] {
+        let Some(found) = schema.pointer_mut(place) else { continue };
+        let described = found.get("description").cloned();
+        *found = part.clone();
+        if let (Some(found), Some(described)) = (found.as_object_mut(), described) {
+            found.insert("description".to_owned(), described);
+        }
+    }
+}
 
 /// The JSON schema of a configuration file: every key with its description, type, default, bounds and
 /// examples.

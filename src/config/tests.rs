@@ -124,6 +124,7 @@ fn defaults_are_filled_in() {
                 transcription: super::endpoint::TranscriptionConfig::default(),
             }),
             endpoint: None,
+            cascade: None,
             replay: None,
         },
         generation: Generation::default(),
@@ -147,6 +148,7 @@ fn defaults_are_filled_in() {
             metrics: vec![],
             fields: std::collections::BTreeMap::new(),
             system: None,
+            belebele: None,
             variant: None,
             categories_file: None,
             categories: None,
@@ -341,14 +343,15 @@ fn the_reference_names_every_key() {
     let page = include_str!("../../docs/config.md");
     let mut all = Vec::new();
     keys(schema::root(), "", &mut all);
-    // A judge's model, generation and server have the keys of [model], [generation] and [model.server].
-    let twin = |path: &str| {
-        ["judge.model.", "judge.generation.", "judge.server."].iter().any(|section| path.starts_with(section))
-    };
+    // A judge's model, generation and server have the keys of [model], [generation] and [model.server]; so have the
+    // parts of a cascade.
+    let twins = ["judge.model.", "judge.generation.", "judge.server.", "model.asr.", "model.llm."];
+    let twin = |path: &str| twins.iter().any(|section| path.starts_with(section));
     let (twins, all): (Vec<_>, Vec<_>) = all.into_iter().partition(|(path, _)| twin(path));
     let of = |section: &str| all.iter().filter(|(path, _)| path.starts_with(section)).count();
-    assert_eq!(twins.len(), of("model.") + of("generation.") + of("model.server."));
-    assert_eq!(all.len(), 108);
+    let of_model = of("model.") - of("model.transcripts.");
+    assert_eq!(twins.len(), 3 * of_model + of("generation.") + of("model.server."));
+    assert_eq!(all.len(), 120);
     for (path, schema) in &all {
         let heading = format!("\n### `{path}`\n");
         let at = page.find(&heading).unwrap_or_else(|| panic!("docs/config.md lacks the heading {heading}"));

@@ -33,7 +33,7 @@ pub use names::MediaNameError;
 pub use rows::{Fingerprint, FingerprintKind, Rows};
 
 use crate::media::{FileFacts, MediaSource, ReadMedia};
-use crate::types::Digest;
+use crate::types::{Digest, joined_names};
 use files::DataFile;
 use inside::Inside;
 
@@ -310,8 +310,12 @@ impl Dataset {
 
     /// Where a clip or image is: within a file of the dataset, or in a file of its own, whose name must be relative to
     /// the folder of the media and stay in it. What is not there may be in one of the folders in that one: archives are
-    /// published with a folder around their files and without.
+    /// published with a folder around their files and without. A name of joined clips gives these, one after the other.
     pub fn media(&self, name: &str) -> Result<MediaSource, MediaNameError> {
+        if let Some((gap_ms, names)) = joined_names(name) {
+            let pieces = names.iter().map(|name| self.media(name)).collect::<Result<Vec<_>, _>>()?;
+            return Ok(MediaSource::joined(pieces, gap_ms));
+        }
         if let Some(file) = self.inside.file(name) {
             let reader: Arc<dyn ReadMedia> = Arc::clone(&self.inside) as _;
             return Ok(MediaSource::embedded(Arc::clone(file?.path()), name, reader));

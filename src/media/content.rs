@@ -7,6 +7,7 @@ use std::path::Path;
 use bytes::Bytes;
 
 use super::audio::{self, AudioError, Clip, DecodeSpec};
+use super::joined::Joint;
 use super::source::{MediaContent, MediaSource, RawSamples};
 use super::{sentence, wav};
 use crate::types::AudioSource;
@@ -19,6 +20,8 @@ pub(super) enum Content<'a> {
     Memory(Bytes),
     /// Samples that had no container, as a WAV file in memory.
     Samples(Bytes),
+    /// Several clips as one, in the same form.
+    Joined(Joint),
 }
 
 impl<'a> Content<'a> {
@@ -26,6 +29,9 @@ impl<'a> Content<'a> {
     pub(super) fn open(source: &'a MediaSource) -> Result<Self, String> {
         if let MediaSource::File(path) = source {
             return Ok(Self::File(path));
+        }
+        if let MediaSource::Joined(joined) = source {
+            return joined.join().map(Self::Joined);
         }
         match source.read()? {
             MediaContent::File(bytes) => Ok(Self::Memory(bytes)),
@@ -39,7 +45,9 @@ impl<'a> Content<'a> {
     pub(super) fn format(&self) -> Result<&'static str, String> {
         match self {
             Self::File(path) => audio::format(&mut File::open(path).map_err(sentence)?),
-            Self::Memory(bytes) | Self::Samples(bytes) => audio::format(&mut Cursor::new(bytes)),
+            Self::Memory(bytes) | Self::Samples(bytes) | Self::Joined(Joint { file: bytes, .. }) => {
+                audio::format(&mut Cursor::new(bytes))
+            }
         }
         .map_err(sentence)?
         .map_err(|other| other.to_string())
@@ -49,7 +57,9 @@ impl<'a> Content<'a> {
     pub(super) fn probe(&self) -> Result<AudioSource, AudioError> {
         match self {
             Self::File(path) => audio::probe_file(path),
-            Self::Memory(bytes) | Self::Samples(bytes) => audio::probe_bytes(bytes),
+            Self::Memory(bytes) | Self::Samples(bytes) | Self::Joined(Joint { file: bytes, .. }) => {
+                audio::probe_bytes(bytes)
+            }
         }
     }
 
@@ -57,7 +67,17 @@ impl<'a> Content<'a> {
     pub(super) fn decode(&self, spec: &DecodeSpec) -> Result<Clip, AudioError> {
         match self {
             Self::File(path) => audio::decode_file(path, spec),
-            Self::Memory(bytes) | Self::Samples(bytes) => audio::decode_bytes(bytes, spec),
+            Self::Memory(bytes) | Self::Samples(bytes) | Self::Joined(Joint { file: bytes, .. }) => {
+                audio::decode_bytes(bytes, spec)
+            }
+        }
+    }
+
+    /// What was done before there was one clip.
+    pub(super) fn steps(&self) -> Vec<String> {
+        match self {
+            Self::Joined(joint) => joint.steps.clone(),
+            Self::File(_) | Self::Memory(_) | Self::Samples(_) => Vec::new(),
         }
     }
 
@@ -65,7 +85,9 @@ impl<'a> Content<'a> {
     pub(super) fn len(&self) -> Result<u64, String> {
         match self {
             Self::File(path) => std::fs::metadata(path).map(|meta| meta.len()).map_err(sentence),
-            Self::Memory(bytes) | Self::Samples(bytes) => Ok(bytes.len() as u64),
+            Self::Memory(bytes) | Self::Samples(bytes) | Self::Joined(Joint { file: bytes, .. }) => {
+                Ok(bytes.len() as u64)
+            }
         }
     }
 
@@ -73,13 +95,19 @@ impl<'a> Content<'a> {
     pub(super) fn bytes(&self) -> Result<Bytes, String> {
         match self {
             Self::File(path) => std::fs::read(path).map(Bytes::from).map_err(sentence),
-            Self::Memory(bytes) | Self::Samples(bytes) => Ok(bytes.clone()),
+            Self::Memory(bytes) | Self::Samples(bytes) | Self::Joined(Joint { file: bytes, .. }) => {
+                Ok(bytes.clone())
+            }
         }
     }
 }
 
 /// What the header of a clip says; nothing is decoded. An error is a sentence that reads well after the source's
 /// name.
+/// Of several clips that are heard as one: what they come to at the rate that they are joined at.
 pub fn probe(source: &MediaSource) -> Result<AudioSource, String> {
+    if let MediaSource::Joined(joined) = source {
+        return joined.probe();
+    }
     Content::open(source)?.probe().map_err(sentence)
 }

@@ -3,6 +3,7 @@
 pub mod audio;
 mod content;
 pub mod image;
+mod joined;
 mod keep;
 mod prepare;
 mod shelf;
@@ -18,7 +19,7 @@ pub use image::{Facts, ImageFacts, ImageTransform, look, probe_image};
 pub use keep::{AsFile, Form, as_file};
 pub use prepare::{MediaError, Preparer, Ready, ReadyImage, Transcode};
 pub use source::{
-    EMPTY_SAMPLES, Embedded, FileFacts, MediaContent, MediaSource, NO_SAMPLES, RawSamples, ReadMedia,
+    EMPTY_SAMPLES, Embedded, FileFacts, Joined, MediaContent, MediaSource, NO_SAMPLES, RawSamples, ReadMedia,
     SampleValues,
 };
 

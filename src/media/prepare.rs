@@ -246,7 +246,9 @@ impl Preparer {
     ) -> Result<Ready, String> {
         let file = source.facts().map_err(sentence)?;
         let spec = DecodeSpec { rate: RATE, window, max_seconds: self.max_seconds };
-        let clip = Content::open(source)?.decode(&spec).map_err(sentence)?;
+        let content = Content::open(source)?;
+        let mut clip = content.decode(&spec).map_err(sentence)?;
+        clip.record.steps.splice(0..0, content.steps());
         if clip.samples.len() < MIN_SAMPLES {
             return Err(format!(
                 "holds {} samples at {RATE} Hz, the model needs at least {MIN_SAMPLES}; leave the row out",
@@ -351,7 +353,9 @@ impl Want<'_> {
         if too_long && self.window == Window::Whole {
             return Err(sentence(AudioError::TooLong { length: seconds, limit: self.max_seconds }));
         }
-        if matches!(content, Content::Samples(_)) && self.formats.iter().any(|taken| taken == "wav") {
+        if matches!(content, Content::Samples(_) | Content::Joined(_))
+            && self.formats.iter().any(|taken| taken == "wav")
+        {
             // There is no file that could go untouched: the samples get the container that servers read.
             let rate = match transcode {
                 Transcode::Wav { rate: Some(rate) } => rate,
@@ -452,6 +456,7 @@ impl Want<'_> {
             ));
         }
         let mut record = clip.record;
+        record.steps.splice(0..0, content.steps());
         if cut > 0 {
             record.steps.push("clip".to_owned());
         }

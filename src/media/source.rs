@@ -13,6 +13,8 @@ use std::time::UNIX_EPOCH;
 
 use bytes::Bytes;
 
+use crate::types::AudioSource;
+
 /// A file as it was when it was read: what tells whether it has changed since. Media inside a dataset's file
 /// have the size and time of that file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,12 +101,47 @@ pub enum MediaSource {
     File(PathBuf),
     /// A part of a dataset's file.
     Embedded(Embedded),
+    /// Several clips, one behind the other.
+    Joined(Joined),
+}
+
+/// Clips that are heard as one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Joined {
+    pieces: Arc<[MediaSource]>,
+    /// Milliseconds of silence between them.
+    gap_ms: u32,
+}
+
+impl Joined {
+    /// What is joined.
+    pub(super) fn join(&self) -> Result<super::joined::Joint, String> {
+        super::joined::join(&self.pieces, self.gap_ms)
+    }
+
+    /// What the headers of the pieces come to.
+    pub(super) fn probe(&self) -> Result<AudioSource, String> {
+        super::joined::probe(&self.pieces, self.gap_ms)
+    }
 }
 
 impl MediaSource {
+    /// Clips one behind the other, with so many milliseconds of silence between them.
+    pub fn joined(pieces: Vec<Self>, gap_ms: u32) -> Self {
+        Self::Joined(Joined { pieces: pieces.into(), gap_ms })
+    }
+
     /// Media inside `file`, which `reader` reads by their `name`.
     pub fn embedded(file: Arc<Path>, name: impl Into<String>, reader: Arc<dyn ReadMedia>) -> Self {
         Self::Embedded(Embedded { file, name: name.into(), reader })
+    }
+
+    /// The clips that it is joined of; else itself alone.
+    pub fn pieces(&self) -> &[Self] {
+        match self {
+            Self::Joined(joined) => &joined.pieces,
+            Self::File(_) | Self::Embedded(_) => std::slice::from_ref(self),
+        }
     }
 
     /// The file on disk: its own, or the one that it is inside of.
@@ -112,17 +149,24 @@ impl MediaSource {
         match self {
             Self::File(path) => path,
             Self::Embedded(embedded) => &embedded.file,
+            // Of several, the first.
+            Self::Joined(joined) => joined.pieces.first().map_or(Path::new(""), Self::file),
         }
     }
 
-    /// Whether it lies inside a dataset's file.
+    /// Whether it, or a part of it, lies inside a dataset's file.
     pub fn is_embedded(&self) -> bool {
-        matches!(self, Self::Embedded(_))
+        self.pieces().iter().any(|piece| matches!(piece, Self::Embedded(_)))
     }
 
-    /// Size and time of [`Self::file`], as they are now.
+    /// Size and time of [`Self::file`], as they are now; of several clips the sizes together and the latest time.
     pub fn facts(&self) -> std::io::Result<FileFacts> {
-        FileFacts::of(self.file())
+        let Self::Joined(joined) = self else { return FileFacts::of(self.file()) };
+        joined.pieces.iter().try_fold(FileFacts { bytes: 0, modified: None }, |all, piece| {
+            let facts = piece.facts()?;
+            let bytes = all.bytes.saturating_add(facts.bytes);
+            Ok(FileFacts { bytes, modified: all.modified.max(facts.modified) })
+        })
     }
 
     /// All bytes, or samples. An error is a sentence that reads well after the source's name.
@@ -136,13 +180,15 @@ impl MediaSource {
                 Ok(MediaContent::File(bytes.into()))
             }
             Self::Embedded(embedded) => embedded.reader.read_media(&embedded.name),
+            Self::Joined(joined) => joined.join().map(|joint| MediaContent::File(joint.file)),
         }
     }
 
-    fn identity(&self) -> (&Path, Option<&str>) {
+    fn identity(&self) -> (&Path, Option<&str>, Option<&Joined>) {
         match self {
-            Self::File(path) => (path, None),
-            Self::Embedded(embedded) => (&embedded.file, Some(&embedded.name)),
+            Self::File(path) => (path, None, None),
+            Self::Embedded(embedded) => (&embedded.file, Some(&embedded.name), None),
+            Self::Joined(joined) => (Path::new(""), None, Some(joined)),
         }
     }
 }
@@ -150,8 +196,9 @@ impl MediaSource {
 impl PartialEq for MediaSource {
     fn eq(&self, other: &Self) -> bool {
         // Names differ more often than the file that holds all of them.
-        let ((file, name), (other_file, other_name)) = (self.identity(), other.identity());
-        name == other_name && file == other_file
+        let ((file, name, joined), (other_file, other_name, other_joined)) =
+            (self.identity(), other.identity());
+        name == other_name && file == other_file && joined == other_joined
     }
 }
 
@@ -184,6 +231,11 @@ impl fmt::Display for MediaSource {
                 let place = name.rsplit_once('#').map_or(&**name, |(_, place)| place);
                 write!(f, "{}#{place}", file.display())
             }
+            Self::Joined(joined) => match joined.pieces.as_ref() {
+                [] => f.write_str("no clips"),
+                [one] => one.fmt(f),
+                [first, rest @ ..] => write!(f, "{first} and {} more", rest.len()),
+            },
         }
     }
 }

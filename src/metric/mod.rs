@@ -4,10 +4,12 @@
 //! strings first, and on which scale its value is. Nothing here knows benchmarks, outcomes or tables.
 
 pub mod attempts;
+pub mod bootstrap;
 pub mod consistency;
 pub mod edit;
 pub mod f1;
 pub mod fever;
+pub mod letter;
 pub mod text;
 pub mod verdict;
 

@@ -11,7 +11,7 @@ use crate::config::{EndpointConfig, ModelConfig, ModelKind, endpoint as keys};
 
 fn dialect(kind: ModelKind) -> Option<Dialect> {
     match kind {
-        ModelKind::Local | ModelKind::Replay => None,
+        ModelKind::Local | ModelKind::Cascade | ModelKind::Replay => None,
         ModelKind::OpenAi => Some(Dialect::OpenAi),
         ModelKind::Azure => Some(Dialect::Azure),
         ModelKind::Gemini => Some(Dialect::Gemini),

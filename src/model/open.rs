@@ -289,6 +289,12 @@ pub const KINDS: &[Kind] = &[
     endpoint("anthropic", "Anthropic's messages (text, images)"),
     endpoint("transcription", "audio transcriptions of OpenAI and vLLM (a clip in, its words out)"),
     Kind {
+        name: "cascade",
+        about: "a recogniser of speech with a model behind it that answers by the transcript; each of any kind above",
+        built: cfg!(any(feature = "local", feature = "endpoint")),
+        architectures: &[],
+    },
+    Kind {
         name: replay::KIND,
         about: "answers that exist already: output files of CCFQA's authors, AudioBench, lmms-eval, Inspect, or your own",
         built: true,

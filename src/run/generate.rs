@@ -336,7 +336,7 @@ impl Desk<'_> {
         let key = if self.unread {
             item.request.planned.request
         } else {
-            self.recipe.key(&item.request.prompt, &item.digests(), about)
+            self.recipe.key(&item.request.prompt, &item.digests(), about, item.request.own_seed())
         };
         if let Err(failure) = &item.media {
             let answer = Answer { outcome: failure.outcome, ..Answer::failed(failure.error.clone()) };

@@ -20,4 +20,6 @@ pub mod plan;
 mod plan_file;
 pub mod score;
 pub mod sorted;
+pub mod transcript_rates;
+pub mod transcripts;
 mod whole;

@@ -77,11 +77,11 @@ impl Rooms {
                 continue;
             }
             // Nor does a file that is not there. The size of media inside a dataset's file is not known.
-            let bytes = match source.facts() {
-                Ok(_) if source.is_embedded() => EMBEDDED_BYTES,
-                Ok(facts) => facts.bytes,
-                Err(_) => continue,
-            };
+            let bytes = source.pieces().iter().try_fold(0_u64, |sum, piece| {
+                let facts = piece.facts().ok()?;
+                Some(sum.saturating_add(if piece.is_embedded() { EMBEDDED_BYTES } else { facts.bytes }))
+            });
+            let Some(bytes) = bytes else { continue };
             let bytes = preparer.estimate(bytes);
             // All the room that there is will do for a request that is larger: it goes alone.
             let held: u64 = rooms.iter().map(|room| room.num_permits() as u64).sum();
@@ -221,6 +221,9 @@ fn prepare(
     read: bool,
 ) -> Option<Result<Media, Failure>> {
     let mut media = Media::default();
+    if let Some((outcome, error)) = requests.failed(request) {
+        return Some(Err(Failure { outcome, error }));
+    }
     let dataset = requests.dataset(request.section).filter(|_| !preparer.reads_nothing());
     let Some(dataset) = dataset else { return Some(Ok(media)) };
     for audio in request.prompt.audio() {

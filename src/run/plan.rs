@@ -20,7 +20,7 @@ use crate::config::{BenchmarkConfig, LimitBy};
 use crate::dataset::{Dataset, DatasetError, Fingerprint, RowError};
 use crate::model::ModelIdentity;
 use crate::prompt::PromptSet;
-use crate::types::{About, Digest, Generation, Planned, Prompt, Sample};
+use crate::types::{About, Digest, Generation, Outcome, Planned, Prompt, SEED, Sample, Tags};
 
 pub use super::plan_file::{PlanFileError, PlanHashes, VERSION, plan_path, read_ids, read_plan};
 
@@ -117,17 +117,25 @@ impl Recipe {
     }
 
     /// The id of a planned request: all that is known before its media are read.
-    pub fn request(&self, label: &str, sample: &str, prompt: &Prompt) -> Digest {
+    pub fn request(&self, label: &str, sample: &str, prompt: &Prompt, seed: Option<u64>) -> Digest {
         let mut hasher = self.hasher.clone();
         update(&mut hasher, &("request", label, sample, prompt));
+        if let Some(seed) = seed {
+            update(&mut hasher, &("seed", seed));
+        }
         Digest(*hasher.finalize().as_bytes())
     }
 
     /// The key of a request: all that can change its answer. Media count by content, not by name. Two runs of a
     /// judge are two draws.
-    pub fn key(&self, prompt: &Prompt, media: &[Digest], about: Option<&About>) -> Digest {
+    ///
+    /// `seed` is that of a request with one of its own.
+    pub fn key(&self, prompt: &Prompt, media: &[Digest], about: Option<&About>, seed: Option<u64>) -> Digest {
         let mut hasher = self.hasher.clone();
         update(&mut hasher, &("key", without_names(prompt), media));
+        if let Some(seed) = seed {
+            update(&mut hasher, &("seed", seed));
+        }
         if let Some(about) = about {
             update(&mut hasher, &("judge", about));
         }
@@ -183,10 +191,22 @@ pub struct PlannedRequest {
 }
 
 impl PlannedRequest {
+    /// Its own seed, where it has one: that of one of a benchmark's runs.
+    pub fn own_seed(&self) -> Option<u64> {
+        own_seed(&self.planned.tags)
+    }
+
     /// The seed of its draws: each run of a judge draws its own.
     pub fn seed(&self, recipe: &Recipe) -> u64 {
-        recipe.seed.wrapping_add(self.about.as_ref().map_or(0, |about| u64::from(about.run)))
+        self.own_seed()
+            .unwrap_or(recipe.seed)
+            .wrapping_add(self.about.as_ref().map_or(0, |about| u64::from(about.run)))
     }
+}
+
+/// The seed that a request's tags give it.
+fn own_seed(tags: &Tags) -> Option<u64> {
+    tags.get(SEED)?.parse().ok()
 }
 
 /// Requests that a stage works through.
@@ -199,6 +219,11 @@ pub trait Requests: Send + Sync {
 
     /// The data of a section, where its requests hold clips or images.
     fn dataset(&self, section: usize) -> Option<&Dataset>;
+
+    /// Why a request cannot be asked, if it cannot: what an earlier stage owes it is not there.
+    fn failed(&self, _request: &PlannedRequest) -> Option<(Outcome, String)> {
+        None
+    }
 }
 
 impl Requests for Plan {
@@ -235,6 +260,9 @@ impl Section {
             else {
                 continue;
             };
+            if !self.benchmark.wants(&sample) {
+                continue;
+            }
             let id = id_hash(&sample.id);
             if !seen.insert(id) {
                 continue;
@@ -269,12 +297,16 @@ impl Section {
             let sample = row.and_then(|row| {
                 let place = row.place();
                 let sample = self.benchmark.sample(row.number, row.value).map_err(|e| place.error(e))?;
+                if !self.benchmark.wants(&sample) {
+                    return Ok(None);
+                }
                 if seen.insert(id_hash(&sample.id)) {
-                    Ok(sample)
+                    Ok(Some(sample))
                 } else {
                     Err(place.error(format!("the sample id `{}` was used by an earlier row", sample.id)))
                 }
             });
+            let Some(sample) = sample.transpose() else { continue };
             let wanted = match (&sample, selection) {
                 (_, Selection::First(limit)) => taken < *limit,
                 (Ok(sample), Selection::Drawn(ids)) => ids.contains(&id_hash(&sample.id)),
@@ -390,7 +422,7 @@ impl Plan {
             Err(error) => visit(Err(error)),
             Ok(sample) => section.benchmark.requests(&sample).into_iter().all(|draft| {
                 let label = &section.config.label;
-                let request = self.recipe.request(label, &sample.id, &draft.prompt);
+                let request = self.recipe.request(label, &sample.id, &draft.prompt, own_seed(&draft.tags));
                 let (planned, prompt) = draft.planned(request, label, &sample.id);
                 let request = PlannedRequest { section: index, row, planned, prompt, about: None };
                 if let Some(media) = &mut media {

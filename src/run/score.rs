@@ -14,6 +14,8 @@ use super::journal::{Journal, JournalError};
 use super::judge::{self, JudgeError, JudgeFile};
 use super::manifest::{Manifest, ManifestBenchmark, ManifestError};
 use super::plan::PlanFileError;
+use super::transcript_rates;
+use super::transcripts::{self, TranscriptsError};
 use crate::benchmark::judging::OnJudgeError;
 use crate::benchmark::{
     self, Benchmark, BuildError, JudgeFacts, JudgeKind, JudgeSetup, RunFacts, Scorer, UsageScores,
@@ -74,6 +76,9 @@ pub enum ScoreError {
     /// The published figures that are built in.
     #[error(transparent)]
     Published(#[from] PublishedError),
+    /// The transcripts of a cascade.
+    #[error(transparent)]
+    Transcripts(#[from] TranscriptsError),
     /// The folder.
     #[error(transparent)]
     Folder(#[from] FolderError),
@@ -100,10 +105,8 @@ fn benchmark_of(
     section: &BenchmarkConfig,
     prompts: PromptSet,
 ) -> Result<Box<dyn Benchmark>, ScoreError> {
-    benchmark::build(section, prompts, config.model.audio.window).map_err(|source| ScoreError::Benchmark {
-        path: Manifest::path(folder),
-        label: section.label.clone(),
-        source,
+    benchmark::build(section, prompts, config.model.hearing().audio.window).map_err(|source| {
+        ScoreError::Benchmark { path: Manifest::path(folder), label: section.label.clone(), source }
     })
 }
 
@@ -202,6 +205,7 @@ pub fn score(folder: &Path, judge: Option<&str>) -> Result<Scores, ScoreError> {
         Ok(())
     })?;
     let price = price_of(&manifest.config);
+    let heard = transcripts::read(folder)?.unwrap_or_default();
     let benchmarks = sections
         .iter()
         .zip(scorers)
@@ -223,6 +227,8 @@ pub fn score(folder: &Path, judge: Option<&str>) -> Result<Scores, ScoreError> {
                     generation: &judge.file.generation,
                 }),
             };
+            let mut scorer = scorer;
+            scorer.taken(taken);
             let mut scores = scorer.finish();
             if let (Some(judged), Some(setup), Some(judge)) = (&mut scores.judge, setup, &judge) {
                 judged.judge.clone_from(&setup.name);
@@ -242,6 +248,11 @@ pub fn score(folder: &Path, judge: Option<&str>) -> Result<Scores, ScoreError> {
             scores.prompts = if run.replayed() { Vec::new() } else { benchmark.prompts() };
             scores.unreadable_rows = facts.dataset.unreadable_rows;
             scores.deviations = replayed(&run).into_iter().chain(benchmark.deviations(&run)).collect();
+            if manifest.config.model.cascade.is_some() {
+                let of_section = heard.get(&config.label).map(Vec::as_slice).unwrap_or_default();
+                scores.metrics.extend(transcript_rates::metrics(of_section));
+                scores.warnings.extend(transcript_rates::warning(of_section));
+            }
             scores.warnings.extend(watch.alarms.warnings());
             let cost = price.map(|price| price.of(&watch.usage.tokens));
             scores.usage = Some(UsageScores { cost, ..watch.usage });
@@ -281,7 +292,7 @@ impl Watch {
 
 /// The prices of a run, where they are configured.
 pub fn price_of(config: &RunConfig) -> Option<Price> {
-    price_of_model(&config.model)
+    price_of_model(config.model.answering())
 }
 
 /// The prices of a model, where they are configured.
@@ -342,6 +353,10 @@ pub fn report(folder: &Path, scores: &Scores) -> Result<Vec<Table>, ScoreError> 
             facts_of.insert(table.name.clone(), facts);
             tables.push(table);
         }
+        if let Some(table) = transcript_rates::table(of_section) {
+            facts_of.insert(table.name.clone(), facts);
+            tables.push(table);
+        }
         figures.extend(benchmark.figures(of_section));
     }
     for table in &mut tables {
@@ -381,6 +396,19 @@ fn remove_others(folder: &Path, tables: &[Table], figures: &[Figure]) {
     }
 }
 
+/// A revision with the digests in it shortened.
+fn shortened(revision: &str) -> String {
+    let short = |word: &str| {
+        let (digest, rest) = word.split_at(word.trim_end_matches(',').len());
+        if digest.len() >= 40 && digest.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            format!("{}{rest}", digest.get(..12).unwrap_or(digest))
+        } else {
+            word.to_owned()
+        }
+    };
+    revision.split(' ').map(short).collect::<Vec<_>>().join(" ")
+}
+
 /// What a table must still say when it is pasted elsewhere: whose it is, how and from what it was made.
 fn whose(manifest: &Manifest, facts: Option<&ManifestBenchmark>) -> Vec<String> {
     let Manifest { config, model, sessions, .. } = manifest;
@@ -396,7 +424,7 @@ fn whose(manifest: &Manifest, facts: Option<&ManifestBenchmark>) -> Vec<String> 
     let devices = distinct(sessions.iter().map(|session| session.device.clone()).collect());
     let batches = distinct(sessions.iter().map(|session| session.batch_size.to_string()).collect());
     let versions = distinct(sessions.iter().map(|session| session.harness.clone()).collect());
-    let digest: String = model.revision.chars().take(12).collect();
+    let digest = shortened(&model.revision);
     let of_data = |facts: &ManifestBenchmark| {
         let name = facts.dataset.index.file_name().map(|name| name.to_string_lossy().into_owned());
         let (files, hashed) = (facts.dataset.files, facts.dataset.hashed);
@@ -415,10 +443,17 @@ fn whose(manifest: &Manifest, facts: Option<&ManifestBenchmark>) -> Vec<String> 
         notes.extend(facts.map(of_data));
         return notes;
     }
+    // An endpoint has neither number format nor device.
+    let runs_here = if model.dtype.is_empty() {
+        String::new()
+    } else {
+        format!(", {} on {devices}, batches of {batches}", model.dtype)
+    };
     let mut notes = vec![format!(
-        "model: {} ({} {digest}, {} on {devices}, batches of {batches}), run {}, harness {versions}",
-        model.name, model.model, model.dtype, manifest.run
+        "model: {} ({} {digest}{runs_here}), run {}, harness {versions}",
+        model.name, model.model, manifest.run
     )];
+    notes.extend(config.model.cascade.iter().map(|cascade| transcript_rates::note(cascade)));
     notes.extend(config.run.note.iter().map(|note| format!("note: {note}")));
     let generation = &config.generation;
     let mut settings = if generation.temperature == 0.0 {
@@ -435,7 +470,7 @@ fn whose(manifest: &Manifest, facts: Option<&ManifestBenchmark>) -> Vec<String> 
         settings.push(format!("stop at {:?}", generation.stop));
     }
     settings.push(format!("seed {}", config.run.seed));
-    let audio = &config.model.audio;
+    let audio = &config.model.hearing().audio;
     settings.push(format!("clips of at most {} s, window {}", audio.max_seconds, audio.window.as_str()));
     settings.extend(config.model.image.words().map(|words| format!("images changed: {words}")));
     notes.push(format!("settings: {}", settings.join(", ")));

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 
 use super::plan::PlannedRequest;
 use crate::dataset::Dataset;
+use crate::media::MediaSource;
 
 /// Looks at the media of requests, each once.
 #[derive(Debug, Default)]
@@ -29,9 +30,15 @@ impl MediaCheck {
 
     fn look(&mut self, data: &Dataset, name: &str) {
         let why = match data.media(name) {
-            // Files that were prepared were looked at when the data were opened.
-            Ok(source) if source.is_embedded() || source.file().exists() => return,
-            Ok(_) => name.to_owned(),
+            Ok(source) => {
+                // Files that were prepared were looked at when the data were opened.
+                let gone = |piece: &&MediaSource| !piece.is_embedded() && !piece.file().exists();
+                match (source.pieces(), source.pieces().iter().find(gone)) {
+                    (_, None) => return,
+                    ([_], Some(_)) => name.to_owned(),
+                    (_, Some(piece)) => piece.to_string(),
+                }
+            }
             Err(error) => error.to_string(),
         };
         self.missing += 1;

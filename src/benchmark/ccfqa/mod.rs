@@ -370,6 +370,11 @@ impl Benchmark for Ccfqa {
         planned.judging.get(score::QUESTION).map(String::as_str)
     }
 
+    /// A clip is a question that is read out.
+    fn said<'a>(&self, planned: &'a Planned, _clip: &str) -> Option<&'a str> {
+        self.question(planned)
+    }
+
     fn prompts(&self) -> Vec<PromptInfo> {
         needed(&self.conditions, self.asr, self.raw_speech().is_some())
             .iter()

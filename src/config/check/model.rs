@@ -10,17 +10,22 @@ use super::super::secret::{Template, holds_secrets, is_secret_option, is_variabl
 use super::super::tree::{Node, Value};
 use super::{Walk, about, example};
 
-use ModelKind::{Anthropic, Azure, Gemini, Local, OpenAi, Replay, Transcription};
+use ModelKind::{Anthropic, Azure, Cascade, Gemini, Local, OpenAi, Replay, Transcription};
 
 const CHAT: &[ModelKind] = &[OpenAi, Azure];
 const ENDPOINTS: &[ModelKind] = &[OpenAi, Azure, Gemini, Anthropic, Transcription];
+
+const SINGLE: &[ModelKind] = &[Local, OpenAi, Azure, Gemini, Anthropic, Transcription, Replay];
+
+/// Local architectures that read and hear nothing.
+const TEXT_ARCHITECTURES: [&str; 4] = ["llama", "qwen2", "qwen3", "gemma3"];
 
 /// A key that some kinds have: its sections below `[model]`, its name, those kinds, and what they are called.
 type Belongs = (&'static [&'static str], &'static str, &'static [ModelKind], &'static str);
 
 const REPLAY: &[ModelKind] = &[Replay];
 
-const BELONGS: [Belongs; 39] = [
+const BELONGS: &[Belongs] = &[
     (&[], "architecture", &[Local], "local models"),
     (&[], "weights", &[Local], "local models"),
     (&[], "device", &[Local], "local models"),
@@ -54,6 +59,10 @@ const BELONGS: [Belongs; 39] = [
     ),
     (&[], "flow", ENDPOINTS, "endpoints"),
     (&[], "price", ENDPOINTS, "endpoints"),
+    (&[], "audio", SINGLE, "models that are none of two parts"),
+    (&[], "asr", &[Cascade], "cascades"),
+    (&[], "llm", &[Cascade], "cascades"),
+    (&[], "transcripts", &[Cascade], "cascades"),
     (&[], "server", ENDPOINTS, "endpoints"),
     (&["audio"], "transcode", ENDPOINTS, "endpoints"),
     (&["audio"], "rate", ENDPOINTS, "endpoints"),
@@ -91,6 +100,7 @@ impl Walk<'_> {
             let Some(node) = section.and_then(|section| section.key(key)) else { continue };
             // What its section was refused for is not said again of the key.
             let refused = match sections {
+                _ if kind == Cascade => !sections.is_empty(),
                 ["endpoint"] => matches!(kind, Local | Replay),
                 ["transcription"] => !matches!(kind, Local | Transcription),
                 ["image"] => matches!(kind, Transcription | Replay) || blind,
@@ -99,6 +109,9 @@ impl Walk<'_> {
             if !kinds.contains(&kind) && !refused {
                 self.foreign(key, node, kind, owner);
             }
+        }
+        if kind == Cascade {
+            return self.cascade(model);
         }
         if kind == Local {
             self.needed(model, &["architecture", "weights"]);
@@ -152,6 +165,58 @@ impl Walk<'_> {
                     "add input_per_million and output_per_million, in the same currency",
                 );
             }
+        }
+    }
+
+    /// The two parts of a cascade.
+    fn cascade(&mut self, model: &Node) {
+        for (key, section) in [("asr", "model.asr"), ("llm", "model.llm")] {
+            let Some(part) = model.key(key) else {
+                let place = self.locator.header(model);
+                self.problems.push(super::Problem::new(place, format!("the section [{section}] is missing")).help(
+                    "a cascade has two models: [model.asr] writes down what is said, [model.llm] answers by it",
+                ));
+                continue;
+            };
+            let above = std::mem::replace(&mut self.model_section, section);
+            self.whole_model(part);
+            self.model_section = above;
+            let kind = part.key("kind");
+            match kind.and_then(Node::as_str) {
+                // The schema has refused a cascade in a cascade.
+                Some("transcription") if key == "llm" => self.value_problem(
+                    kind.unwrap_or(part),
+                    "a `transcription` endpoint answers no questions",
+                    "put it under [model.asr], and a model that chats under [model.llm]",
+                ),
+                Some("anthropic") if key == "asr" => self.value_problem(
+                    kind.unwrap_or(part),
+                    "models of `anthropic` hear nothing",
+                    "take a `transcription` endpoint, a chat model that hears, or a local one",
+                ),
+                Some("local") => self.local_part(key, part),
+                _ => {}
+            }
+        }
+    }
+
+    /// A local model as a part of a cascade.
+    fn local_part(&mut self, key: &str, part: &Node) {
+        let Some(node) = part.key("architecture") else { return };
+        let Some(architecture) = node.as_str() else { return };
+        if key == "llm" && architecture == "whisper" {
+            self.value_problem(
+                node,
+                "`whisper` answers no questions",
+                "put it under [model.asr], and a model that reads under [model.llm]",
+            );
+        }
+        if key == "asr" && TEXT_ARCHITECTURES.contains(&architecture) {
+            self.value_problem(
+                node,
+                format!("`{architecture}` hears nothing"),
+                "take `whisper` or `qwen2_audio`, or an endpoint that hears",
+            );
         }
     }
 
@@ -222,9 +287,13 @@ impl Walk<'_> {
         self.needed(model, &["files"]);
         if self.model_section != "model" {
             let node = model.key("kind").unwrap_or(model);
+            let message = match self.model_section {
+                "judge.model" => "a judge is asked: its replies cannot come from files",
+                _ => "the parts of a cascade are asked: their answers cannot come from files",
+            };
             self.value_problem(
                 node,
-                "a judge is asked: its replies cannot come from files",
+                message,
                 "name the kind of its model: local, openai, azure, gemini or anthropic",
             );
         }
@@ -261,6 +330,13 @@ impl Walk<'_> {
 
     fn foreign(&mut self, key: &str, node: &Node, kind: ModelKind, owner: &str) {
         let help = match (key, kind) {
+            ("files" | "preset" | "fields" | "match_by", Cascade) => {
+                "leave it out: both parts of a cascade are asked".to_owned()
+            }
+            (_, Cascade) => "write it under [model.asr] or [model.llm], whose it is".to_owned(),
+            ("asr" | "llm" | "transcripts", _) => {
+                "leave it out, or set kind = \"cascade\" for a recogniser with a model behind it".to_owned()
+            }
             (_, Replay) => "leave it out: nothing is asked, the answers exist already".to_owned(),
             ("files" | "preset" | "fields" | "match_by", _) => {
                 "leave it out, or set kind = \"replay\"".to_owned()

@@ -313,3 +313,55 @@ fn answers_that_exist_already_are_files_and_a_way_to_read_them() {
         assert!(found.len() == 1 && found[0].contains(message), "{lines}: {found:?}");
     }
 }
+
+/// A cascade of two endpoints, with more lines in `[model]`, `[model.asr]` and `[model.llm]`.
+fn cascade([model, asr, llm]: [&str; 3]) -> String {
+    format!(
+        "[model]\nkind = 'cascade'\n{model}\n[model.asr]\nkind = 'transcription'\nmodel = 'w'\n{asr}\n[model.llm]\n\
+         kind = 'openai'\nmodel = 'l'\n{llm}\n[[benchmark]]\nname = '2m-belebele'\ndata = 'd.jsonl'\n"
+    )
+}
+
+#[test]
+fn a_cascade_is_two_models() {
+    let found = config(&cascade(["", "", ""]), &[]).model;
+    assert_eq!((found.name.as_str(), found.kind), ("w + l", ModelKind::Cascade));
+    let parts = found.cascade.clone().unwrap();
+    assert_eq!((found.answering(), found.hearing()), (&parts.llm, &parts.asr));
+    assert!(found.endpoint.is_none() && found.local.is_none());
+    assert_eq!(parts.transcripts.max_new_tokens, 448);
+    // The paths of a part are relative to the file, as all are.
+    let server = "base_url = 'http://localhost:1/v1'\nserver = { command = ['s'], folder = 'here' }";
+    let asr = config(&cascade(["", server, ""]), &[]).model.cascade.unwrap().asr;
+    assert_eq!(asr.endpoint.unwrap().server.unwrap().folder, Some(PathBuf::from("settings/here")));
+
+    for (lines, expect) in [
+        (["weights = 'x'", "", ""], "`weights` belongs to local models; this model is `cascade`"),
+        (["audio = { rate = 8000 }", "", ""], "`audio` belongs to models that are none of two parts"),
+        (["files = ['x']", "", ""], "`files` belongs to `replay`; this model is `cascade`"),
+        (["", "llm = { kind = 'openai', model = 'x' }", ""], "unknown key `llm` in [model.asr]"),
+        (["transcripts = { language = 'forces' }", "", ""], "did you mean `forced`?"),
+        (["", "", "device = 'cpu'"], "`device` belongs to local models; this model is `openai`"),
+    ] {
+        let found = problems(&cascade(lines), &[]);
+        assert!(found.iter().any(|problem| problem.contains(expect)), "{expect}: {found:?}");
+    }
+    for (set, expect) in [
+        ("model.asr.kind=cascade", "unknown kind `cascade`"),
+        ("model.llm.kind=transcription", "a `transcription` endpoint answers no questions"),
+        ("model.asr.kind=anthropic", "models of `anthropic` hear nothing"),
+        ("model.llm.kind=replay", "the parts of a cascade are asked"),
+        ("run.name=transcripts", "the folder `transcripts` of the results is that of the transcripts"),
+    ] {
+        let found = problems(&cascade(["", "", ""]), &[set]);
+        assert!(found.iter().any(|problem| problem.contains(expect)), "{expect}: {found:?}");
+    }
+    let alone = "[model]\nkind = 'cascade'\n[model.llm]\nkind = 'openai'\nmodel = 'l'\n[[benchmark]]\nname = 'x'\n\
+                 data = 'd'\n";
+    let found = problems(alone, &[]);
+    assert!(found[0].contains("the section [model.asr] is missing"), "{found:?}");
+    let local = "[model]\nkind = 'local'\narchitecture = 'qwen2_audio'\nweights = 'w'\n[model.transcripts]\n\
+                 by = 'clip'\n[[benchmark]]\nname = 'x'\ndata = 'd'\n";
+    let found = problems(local, &[]);
+    assert!(found[0].contains("`transcripts` belongs to cascades"), "{found:?}");
+}

@@ -10,8 +10,9 @@ use super::dialect::{Piece, Refusal, audio_type, check_unsent, turns};
 use super::openai;
 use super::reply::{Classified, Reply, count};
 use super::spec::{EndpointSpec, TranscriptionText};
+use crate::languages;
 use crate::model::Prepared;
-use crate::types::{AudioFile, Outcome, Usage};
+use crate::types::{AudioFile, AudioRef, Message, Outcome, Part, Prompt, Role, Usage};
 
 /// `BASE/audio/transcriptions`; a base without a path is given `/v1`.
 pub(super) fn target(base: &Url) -> Url {
@@ -21,6 +22,20 @@ pub(super) fn target(base: &Url) -> Url {
 /// The form: the clip's file as it is, and the fields around it.
 pub(super) fn encode(request: &Prepared, spec: &EndpointSpec) -> Result<Body, Refusal> {
     check_unsent(spec, &request.generation)?;
+    // A finished prompt of Whisper's says which language is spoken; else the clip alone is the request.
+    let (told, request) = &match &request.prompt {
+        Prompt::Raw { text, audio } => match languages::of_whisper_prompt(text) {
+            Some(language) => (Some(language.to_owned()), alone(request, audio)),
+            None => {
+                return Err(Refusal::Request(
+                    "a transcription takes no finished prompt string but one of Whisper's, such as \
+                     `<|startoftranscript|><|de|><|transcribe|><|notimestamps|>`"
+                        .to_owned(),
+                ));
+            }
+        },
+        Prompt::Chat(_) => (None, request.clone()),
+    };
     let turns = turns(request, spec)?;
     let pieces = || turns.iter().flat_map(|turn| &turn.pieces);
     let clips: Vec<&AudioFile> = pieces()
@@ -54,7 +69,7 @@ pub(super) fn encode(request: &Prepared, spec: &EndpointSpec) -> Result<Body, Re
 
     let mut form = Form::new(request);
     form.field("model", &spec.model);
-    if let Some(language) = &spec.transcription.language {
+    if let Some(language) = told.as_ref().or(spec.transcription.language.as_ref()) {
         form.field("language", language);
     }
     if !prompt.is_empty() {
@@ -72,6 +87,12 @@ pub(super) fn encode(request: &Prepared, spec: &EndpointSpec) -> Result<Body, Re
     }
     form.file(clip);
     Ok(form.finish())
+}
+
+/// The request with its clips and nothing else.
+fn alone(request: &Prepared, audio: &[AudioRef]) -> Prepared {
+    let parts = audio.iter().cloned().map(Part::Audio).collect();
+    Prepared { prompt: Prompt::Chat(vec![Message { role: Role::User, parts }]), ..request.clone() }
 }
 
 /// A value as forms write it.

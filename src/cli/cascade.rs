@@ -1,0 +1,198 @@
+//! Cascades on the command line: both models looked at, and the stage that transcribes.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::exit::{self, Failure};
+use super::open::{self, At};
+use super::run::{Drive, Ended, drive, transcode_of, transform_of, unchanged};
+use super::serve::Serve;
+use crate::config::cascade::TRANSCRIPTS;
+use crate::config::secret::Secrets;
+use crate::config::{CascadeConfig, Loaded, ModelConfig, ModelKind, RunConfig, Step};
+use crate::model::{AudioNeed, ModelIdentity, Opened};
+use crate::run::folder::{Begin, RunFolder};
+use crate::run::journal::Journal;
+use crate::run::plan::{Plan, Requests};
+use crate::run::score;
+use crate::run::transcripts::{Asr, Transcribed, TranscriptPlan};
+use crate::types::{Digest, Generation};
+
+/// The models of a config: the one that answers, and of a cascade the one that hears.
+pub(super) struct Models {
+    /// The one that answers; of a cascade with the name and the identity of both.
+    pub(super) answering: Opened,
+    /// The secrets of that one.
+    pub(super) secrets: Secrets,
+    /// The recogniser.
+    pub(super) recogniser: Option<Recogniser>,
+}
+
+/// A recogniser that was looked at.
+pub(super) struct Recogniser {
+    /// The model.
+    pub(super) opened: Opened,
+    secrets: Secrets,
+    /// How it is asked.
+    pub(super) asr: Asr,
+}
+
+/// Where the secrets of a model come from.
+type Keys<'a> = &'a mut dyn FnMut(&ModelConfig, At<'_>) -> Result<Secrets, Failure>;
+
+/// Looks at the models of a config without loading them.
+pub(super) fn models(loaded: &Loaded) -> Result<Models, Failure> {
+    with_keys(loaded, &mut open::secrets_of)
+}
+
+/// The same for a check: without its key an endpoint can be looked at, but not asked. Says which keys are missing.
+pub(super) fn look(loaded: &Loaded, missing: &mut Vec<String>) -> Result<Models, Failure> {
+    with_keys(loaded, &mut |model, at| {
+        Ok(open::secrets_of(model, at).map_err(|e| missing.push(e.message)).unwrap_or_default())
+    })
+}
+
+fn with_keys(loaded: &Loaded, keys: Keys<'_>) -> Result<Models, Failure> {
+    let config = &loaded.config.model;
+    let Some(cascade) = &config.cascade else {
+        let secrets = keys(config, &|path, problem| open::problem_at(loaded, path, problem))?;
+        let answering = open::model(loaded, &secrets)?;
+        return Ok(Models { answering, secrets, recogniser: None });
+    };
+    let (asr, of_asr) = part(loaded, "asr", &cascade.asr, &Asr::generation(cascade), keys)?;
+    let (mut answering, secrets) = part(loaded, "llm", &cascade.llm, &loaded.config.generation, keys)?;
+    let asking = Asr::new(cascade, &asr.identity, takes_clips_alone(&cascade.asr));
+    answering.identity = both(&config.name, cascade, &asr.identity, &answering.identity, &asking);
+    answering.about =
+        format!("{}; its transcripts are of {} ({})", answering.about, asr.identity.name, asr.about);
+    // What it gets are transcripts.
+    answering.limits.audio = AudioNeed::None;
+    answering.limits.max_seconds = f64::INFINITY;
+    let recogniser = Recogniser { opened: asr, secrets: of_asr, asr: asking };
+    Ok(Models { answering, secrets, recogniser: Some(recogniser) })
+}
+
+/// Whether a recogniser takes a clip and no words beside it.
+fn takes_clips_alone(model: &ModelConfig) -> bool {
+    model.kind == ModelKind::Transcription
+        || model.local.as_ref().is_some_and(|local| local.architecture == "whisper")
+}
+
+/// Looks at one of the two.
+fn part(
+    loaded: &Loaded,
+    name: &'static str,
+    model: &ModelConfig,
+    generation: &Generation,
+    keys: Keys<'_>,
+) -> Result<(Opened, Secrets), Failure> {
+    // What is said of `[model]` is said of its part.
+    let at = |path: &[Step], problem: &dyn std::fmt::Display| {
+        let path: Vec<Step> = match path {
+            [first, rest @ ..] if *first == Step::from("model") => {
+                ["model".into(), name.into()].into_iter().chain(rest.iter().cloned()).collect()
+            }
+            path => path.to_vec(),
+        };
+        open::problem_at(loaded, &path, problem)
+    };
+    let secrets = keys(model, &at)?;
+    Ok((open::model_of(model, &secrets, generation, &at)?, secrets))
+}
+
+/// The identity of both: whatever can change an answer is in it.
+fn both(
+    name: &str,
+    cascade: &CascadeConfig,
+    asr: &ModelIdentity,
+    llm: &ModelIdentity,
+    asking: &Asr,
+) -> ModelIdentity {
+    let plus = |asr: &str, llm: &str| match (asr, llm) {
+        ("", "") => String::new(),
+        (one, "") | ("", one) => one.to_owned(),
+        (asr, llm) => format!("{asr} + {llm}"),
+    };
+    let transcripts = &cascade.transcripts;
+    let how = serde_json::to_string(&(transcripts, cascade.asr.audio.window)).unwrap_or_default();
+    let asked = Digest::of(format!("{}{how}", asking.digest()).as_bytes()).short();
+    let shared = |asr: &str, llm: &str| if asr == llm { asr.to_owned() } else { plus(asr, llm) };
+    ModelIdentity {
+        name: name.to_owned(),
+        kind: "cascade".to_owned(),
+        model: plus(&asr.model, &llm.model),
+        revision: format!("{}, transcripts {asked}", plus(&asr.revision, &llm.revision)),
+        dtype: shared(&asr.dtype, &llm.dtype),
+        device: shared(&asr.device, &llm.device),
+    }
+}
+
+/// What became of the stage.
+pub(super) enum Stage {
+    /// All clips went through the recogniser: the plan with transcripts in place of clips.
+    Done(Arc<dyn Requests>),
+    /// It was stopped; the exit code.
+    Stopped(u8),
+}
+
+/// Transcribes the clips of a plan that have no transcript yet.
+pub(super) fn transcribe(
+    recogniser: Recogniser,
+    plan: Plan,
+    config: &RunConfig,
+    run: &Path,
+) -> Result<Stage, Failure> {
+    let Recogniser { opened, secrets, asr } = recogniser;
+    let Some(cascade) = &config.model.cascade else {
+        return Err(Failure::new(exit::USAGE, "error: internal error: no cascade; please report this"));
+    };
+    let folder = RunFolder::open(&journal_folder(config, cascade, &asr), Begin::Either)?;
+    let path = folder.path().join("responses.jsonl");
+    let mut journal = Journal::append_to(&path, &|label, name, then| unchanged(&plan, label, name, then))?;
+    let clips = Arc::new(TranscriptPlan::new(plan.clone(), asr.clone()));
+    let (counts, sorted) = clips.survey(&journal)?;
+    let answered: u64 = sorted.answered.iter().sum();
+    let state = if answered > 0 { format!(", {answered} of them transcribed") } else { String::new() };
+    eprintln!("transcripts in {}: {} clips{state}", folder.path().display(), counts.iter().sum::<u64>());
+    if !sorted.todo.is_empty() {
+        let labels = clips.labels().map(|label| format!("{label} clips")).zip(counts);
+        let ended = drive(Drive {
+            opened,
+            transcode: transcode_of(&cascade.asr),
+            images: transform_of(&cascade.asr.image),
+            sections: labels.zip(sorted.answered).collect(),
+            requests: Arc::clone(&clips) as _,
+            todo: sorted.todo,
+            journal: &mut journal,
+            price: score::price_of_model(&cascade.asr),
+            reading: None,
+            server: Serve::of(&cascade.asr, &secrets, run, "asr-server.log"),
+        })?;
+        match ended {
+            Ended::All { runtime, .. } => runtime.shutdown_background(),
+            Ended::Stopped(code) => {
+                eprintln!(
+                    "stopped; all transcripts so far are in {}. To go on, give the same command again",
+                    path.display()
+                );
+                return Ok(Stage::Stopped(code));
+            }
+            Ended::Cost { cost, most } => {
+                eprintln!(
+                    "stopped: transcribing has cost {cost:.4} and may cost {most}; all transcripts so far are in {}",
+                    path.display()
+                );
+                return Ok(Stage::Stopped(exit::INCOMPLETE));
+            }
+        }
+    }
+    clips.keep(run, &journal)?;
+    Ok(Stage::Done(Arc::new(Transcribed::new(TranscriptPlan::new(plan, asr), journal))))
+}
+
+/// Where transcripts of a recogniser stand: beside the runs of one results folder, which share them.
+fn journal_folder(config: &RunConfig, cascade: &CascadeConfig, asr: &Asr) -> std::path::PathBuf {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
+    let name: String = cascade.asr.name.chars().map(plain).take(60).collect();
+    config.run.results.join(TRANSCRIPTS).join(format!("{}-{}", name.trim_matches('.'), asr.digest().short()))
+}
