@@ -49,7 +49,7 @@ struct Scene {
 
 impl Scene {
     fn new(rows: &[Value]) -> Self {
-        Self { place: Place::new(&rows.iter().map(|row| format!("{row}\n")).collect::<String>()) }
+        Self { place: Place::new(&(rows.iter().map(Value::to_string).collect::<Vec<_>>().join("\n") + "\n")) }
     }
 
     /// A clip of its own sound.
@@ -309,7 +309,7 @@ fn killed_while_it_transcribes_a_run_keeps_its_transcripts() {
         if folder.is_dir() { journaled(&scene.transcripts()).len() } else { 0 }
     };
     while written() < 8 {
-        assert!(begun.elapsed() < Duration::from_secs(60), "nothing is transcribed");
+        assert!(begun.elapsed() < Duration::from_mins(1), "nothing is transcribed");
         std::thread::sleep(Duration::from_millis(5));
     }
     child.kill().unwrap();

@@ -26,7 +26,7 @@ fn place() -> Place {
     }
     std::fs::write(place.path("images/bomb.png"), bomb).unwrap();
     let row = |id: u32, image: &str| {
-        let language = if id % 2 == 0 { "CN" } else { "EN" };
+        let language = if id.is_multiple_of(2) { "CN" } else { "EN" };
         json!({"data_id": id, "image": image, "language": language, "question": "What is in the picture?",
             "answer": "A tower", "atomic_question": "What is it?", "atomic_fact": "A tower",
             "vqa_category": {"task_category": "Objective recognition", "subject_category": "Architecture"}})
@@ -130,7 +130,7 @@ fn a_limit_of_pixels_is_kept_and_told() {
         for media in response["media"].as_array().unwrap() {
             let image = &media["image"];
             let pixels = image["width"].as_u64().unwrap() * image["height"].as_u64().unwrap();
-            assert!(pixels <= 20_000 && pixels >= 3136, "{media}");
+            assert!((3136..=20_000).contains(&pixels), "{media}");
         }
     }
     let tables = std::fs::read_to_string(place.result("tables/simplevqa.md"));

@@ -229,7 +229,8 @@ impl Preparer {
             ImageNeed::Pixels(need) => bad(
                 source,
                 read_image(source, |bytes| {
-                    let (pixels, record) = fit(&bytes, need, &self.transform).map_err(sentence_of)?;
+                    let (pixels, record) =
+                        fit(&bytes, need, &self.transform).map_err(|error: ImageError| error.to_string())?;
                     Ok((as_pixels(pixels), Some(record)))
                 }),
             ),
@@ -275,16 +276,12 @@ fn bad<T>(source: &MediaSource, made: Result<T, String>) -> Made<T> {
     made.map(Arc::new).map_err(|reason| MediaError::File { source_name: source.to_string(), reason })
 }
 
-fn sentence_of(error: ImageError) -> String {
-    error.to_string()
-}
-
 /// An image as endpoints get it.
 fn as_file(
     bytes: &Bytes,
     transform: &ImageTransform,
 ) -> Result<(PreparedImage, Option<ImageRecord>), String> {
-    let made = transform.carry_out(bytes).map_err(sentence_of)?;
+    let made = transform.carry_out(bytes).map_err(|error: ImageError| error.to_string())?;
     let digest = Digest::of(&made.bytes);
     let content = ImageContent::File(Arc::new(ImageFile::new(made.bytes, made.format)));
     Ok((PreparedImage { digest, content }, made.record))

@@ -48,6 +48,9 @@ pub(super) enum Rows {
     Same,
 }
 
+/// The answers in a language, its questions, and the answers by passage.
+type OfLanguage = (Runs, HashSet<u64>, BTreeMap<u64, Counted>);
+
 impl Rows {
     /// The group that names them.
     pub(super) fn tag(self) -> Option<(&'static str, &'static str)> {
@@ -155,7 +158,7 @@ impl BelebeleScorer {
                     Rows::Same => heard.contains(&item.sample),
                 }
         };
-        let mut by_language: BTreeMap<usize, (Runs, HashSet<u64>, BTreeMap<u64, Counted>)> = BTreeMap::new();
+        let mut by_language: BTreeMap<usize, OfLanguage> = BTreeMap::new();
         for item in self.items.iter().filter(wanted) {
             let (runs, samples, passages) = by_language.entry(item.language).or_default();
             runs.add(item.run, item.right);

@@ -397,7 +397,7 @@ fn text_is_scored_on_the_rows_of_speech_and_fully_recorded_rows_stand_apart() {
     });
     let scores = scored(&benchmark, &all, |condition, number, _| match (condition, number) {
         ("speech", 3) => Some(response(Outcome::MediaError, "")),
-        ("speech", 0 | 1 | 2) | ("text", 0..5) => Some(response(Outcome::Ok, "A")),
+        ("speech", 0..=2) | ("text", 0..5) => Some(response(Outcome::Ok, "A")),
         ("speech", 4) => Some(response(Outcome::ContentFilter, "")),
         _ => Some(response(Outcome::Ok, "B")),
     });

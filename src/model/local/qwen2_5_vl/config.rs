@@ -310,7 +310,7 @@ impl RawProcessor {
             return Err(format!("images of {least} to {most} pixels make no sense"));
         }
         let mean = self.image_mean.unwrap_or([0.481_454_66, 0.457_827_5, 0.408_210_73]);
-        let deviation = self.image_std.unwrap_or([0.268_629_54, 0.261_302_58, 0.275_777_11]);
+        let deviation = self.image_std.unwrap_or([0.268_629_55, 0.261_302_6, 0.275_777_1]);
         if !deviation.iter().all(|x| x.is_finite() && *x > 0.0) || !mean.iter().all(|x| x.is_finite()) {
             return Err("image_mean and image_std must be numbers, those of image_std above 0".to_owned());
         }
