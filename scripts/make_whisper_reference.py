@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """What transformers makes of the clips with the small random Whisper of tests/fixtures/local/whisper: encoder, logits and
-greedy tokens without rules (whisper_ref.*), and generate() with its rules: suppressed tokens, language given or found,
-tasks, batches (whisper_generate.json).
+greedy tokens without rules (whisper_ref.*), and with the rules of generate(): suppressed tokens, language given or found,
+tasks (whisper_generate.json). The rules are written out here, over the logits of the model alone: generate() itself takes
+the time tokens that a random model writes for the ends of segments, and listens again behind them.
 
     pip install torch transformers soundfile librosa safetensors
     python scripts/make_whisper_reference.py
@@ -55,25 +56,36 @@ def main():
         if name == "tone3_16k.wav":
             arrays["tone3/enc_first200"] = heard[0, :200].numpy().copy()
             arrays["tone3/prefill_logits"] = logits[0].numpy().copy()
-    for key, value in dict(
-        no_timestamps_token_id=ids["<|notimestamps|>"], is_multilingual=True, return_timestamps=False,
-        lang_to_id={t: ids[t] for t in ("<|en|>", "<|zh|>", "<|de|>")},
-        task_to_id=dict(translate=ids["<|translate|>"], transcribe=ids["<|transcribe|>"]),
-    ).items():
-        setattr(model.generation_config, key, value)
+    rules = model.generation_config
 
-    def generate(x, **more):
-        out = model.generate(x, max_new_tokens=20, do_sample=False, num_beams=1, return_dict_in_generate=True, output_scores=True, **more)
-        tokens = out.sequences[:, -len(out.scores):] if out.sequences.shape[1] > len(out.scores) else out.sequences
-        gap = min(float((s.topk(2).values[:, 0] - s.topk(2).values[:, 1]).min()) for s in out.scores)
-        return tokens.tolist(), gap
+    def generate(heard, prompt):
+        ids, gaps = list(prompt), []
+        while len(ids) < len(prompt) + 20:
+            last = model(encoder_outputs=(heard,), decoder_input_ids=torch.tensor([ids])).logits[0, -1]
+            banned = rules.suppress_tokens + (rules.begin_suppress_tokens if len(ids) == len(prompt) else [])
+            last[banned] = -torch.inf
+            top = last.topk(2).values
+            gaps.append(float(top[0] - top[1]))
+            ids.append(int(last.argmax()))
+            if ids[-1] == rules.eos_token_id:
+                break
+        return dict(tokens=ids[len(prompt):], min_gap=min(gaps))
 
+    languages = ("<|en|>", "<|zh|>", "<|de|>")
     for name, x in inputs:
-        found = {"detected": tokenizer.convert_ids_to_tokens(int(model.detect_language(x)[0]))}
-        for key, more in {"auto": {"task": "transcribe"}, "zh": dict(language="zh", task="transcribe"), "de_translate": dict(language="de", task="translate")}.items():
-            tokens, gap = generate(x, **more)
-            found[key] = dict(tokens=tokens[0], min_gap=gap)
-        ruled[name] = found
+        with torch.no_grad():
+            heard = model.model.encoder(x).last_hidden_state
+            start = ids["<|startoftranscript|>"]
+            first = model(encoder_outputs=(heard,), decoder_input_ids=torch.tensor([[start]])).logits[0, -1]
+            detected = max(languages, key=lambda token: float(first[ids[token]]))
+            ruled[name] = {"detected": detected} | {
+                key: generate(heard, [start, ids[language], ids[task], ids["<|notimestamps|>"]])
+                for key, language, task in (
+                    ("auto", detected, "<|transcribe|>"),
+                    ("zh", "<|zh|>", "<|transcribe|>"),
+                    ("de_translate", "<|de|>", "<|translate|>"),
+                )
+            }
     (LOCAL / "whisper_ref.json").write_text(json.dumps(plain, indent=1))
     save_file(arrays, LOCAL / "whisper_ref.safetensors")
     (LOCAL / "whisper_generate.json").write_text(json.dumps(ruled, indent=1) + "\n")

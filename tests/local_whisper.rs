@@ -107,7 +107,7 @@ fn speech<'a>(windows: &'a [LogMel], language: Option<&'a str>, task: Task) -> S
     Speech { windows, language, task }
 }
 
-/// `generate()` of the reference: suppressed tokens, the language given or found, both tasks; in one batch and alone.
+/// The rules of `generate()` over the logits of the reference: suppressed tokens, the language given or found, both tasks; in one batch and alone.
 #[test]
 fn transcripts_equal_the_reference_in_a_batch_and_alone() {
     let (model, reference) = (model(), json("whisper_generate.json"));
