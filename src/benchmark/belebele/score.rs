@@ -79,6 +79,9 @@ struct Beside {
     withheld: u64,
 }
 
+/// Of a language: its runs, its samples, and answers by passage.
+type OfLanguage = (Runs, HashSet<u64>, BTreeMap<u64, Counted>);
+
 /// Scores of one section.
 pub(super) struct BelebeleScorer {
     conditions: Vec<Condition>,
@@ -155,7 +158,7 @@ impl BelebeleScorer {
                     Rows::Same => heard.contains(&item.sample),
                 }
         };
-        let mut by_language: BTreeMap<usize, (Runs, HashSet<u64>, BTreeMap<u64, Counted>)> = BTreeMap::new();
+        let mut by_language: BTreeMap<usize, OfLanguage> = BTreeMap::new();
         for item in self.items.iter().filter(wanted) {
             let (runs, samples, passages) = by_language.entry(item.language).or_default();
             runs.add(item.run, item.right);
