@@ -150,7 +150,7 @@ impl Transport {
                 message.push_str("; name a ca_bundle with the certificate that signs it");
             }
             Lasting::NoTls => {
-                message.push_str("; the server does not speak HTTPS at this port: write http://")
+                message.push_str("; the server does not speak HTTPS at this port: write http://");
             }
             Lasting::No => {}
         }
