@@ -208,7 +208,7 @@ fn a_spoken_question_is_answered_through_the_binary() {
     );
     let media = root().join("tests/fixtures/audio");
     let benchmark = format!(
-        "name = \"manifest\"\ndata = \"rows.jsonl\"\nmedia = \"{}\"\nmetrics = [\"f1\"]\n",
+        "name = \"manifest\"\ndata = \"rows.jsonl\"\nmedia = \"{}\"\nmetrics = [\"contains\"]\n",
         media.display()
     );
     let llm = models("smollm2-135m-instruct/SmolLM2-135M-Instruct.Q4_1.gguf");

@@ -82,6 +82,9 @@ struct Beside {
     withheld: u64,
 }
 
+/// Of a language: its runs, its samples, and answers by passage.
+type OfLanguage = (Runs, HashSet<u64>, BTreeMap<u64, Counted>);
+
 /// Scores of one section.
 pub(super) struct BelebeleScorer {
     conditions: Vec<Condition>,
