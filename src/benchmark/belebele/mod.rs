@@ -135,12 +135,7 @@ pub struct Belebele {
 impl Belebele {
     /// The benchmark of a section; see [`super::build`].
     pub fn new(config: &BenchmarkConfig, prompts: PromptSet, window: Window) -> Result<Self, BuildError> {
-        let useless = [
-            ("metrics", !config.metrics.is_empty()),
-            ("fields", !config.fields.is_empty()),
-            ("system", config.system.is_some()),
-        ];
-        check_keys(NAME, &useless)?;
+        check_keys(NAME, config, &["languages", "shots", "belebele"])?;
         check_names("condition", &config.conditions, &Condition::ALL.map(Condition::name))?;
         let known: Vec<&'static str> = languages::all().keys().map(String::as_str).collect();
         check_names("language", &config.languages, &known)?;

@@ -48,9 +48,6 @@ pub(super) enum Rows {
     Same,
 }
 
-/// The answers in a language, its questions, and the answers by passage.
-type OfLanguage = (Runs, HashSet<u64>, BTreeMap<u64, Counted>);
-
 impl Rows {
     /// The group that names them.
     pub(super) fn tag(self) -> Option<(&'static str, &'static str)> {

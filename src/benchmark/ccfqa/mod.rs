@@ -203,14 +203,7 @@ pub struct Ccfqa {
 impl Ccfqa {
     /// The benchmark of a section; see [`super::build`].
     pub fn new(config: &BenchmarkConfig, prompts: PromptSet, window: Window) -> Result<Self, BuildError> {
-        let useless = [
-            ("metrics", !config.metrics.is_empty()),
-            ("fields", !config.fields.is_empty()),
-            ("system", config.system.is_some()),
-            ("max_candidates", config.max_candidates.is_some()),
-            ("shots", config.shots > 0),
-        ];
-        check_keys(NAME, &useless)?;
+        check_keys(NAME, config, &["languages"])?;
         let (conditions, asr) = Condition::parse_all(&config.conditions)?;
         check_prompts(&prompts, &TEXTS, &needed(&conditions, asr, prompts.get(SPEECH_FULL.name).is_some()))?;
         let languages = languages(&config.languages)?;

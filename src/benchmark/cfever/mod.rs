@@ -20,7 +20,7 @@ use super::build::{BuildError, Entry, PromptText, check_keys, check_names, check
 use super::{
     Benchmark, BenchmarkScores, DataCheck, Draft, JudgeSetup, RunFacts, Scorer, SubmissionScorer, sources,
 };
-use crate::config::{BenchmarkConfig, WindowRule};
+use crate::config::BenchmarkConfig;
 use crate::metric::fever::{Label, Sentence};
 use crate::prompt::{PromptInfo, PromptSet, fill};
 use crate::report::published::Published;
@@ -149,14 +149,7 @@ pub struct Cfever {
 impl Cfever {
     /// The benchmark of a section; see [`super::build`].
     pub fn new(config: &BenchmarkConfig, prompts: PromptSet) -> Result<Self, BuildError> {
-        let useless = [
-            ("metrics", !config.metrics.is_empty()),
-            ("languages", !config.languages.is_empty()),
-            ("fields", !config.fields.is_empty()),
-            ("system", config.system.is_some()),
-            ("windows", config.windows != WindowRule::Model),
-        ];
-        check_keys(NAME, &useless)?;
+        check_keys(NAME, config, &["max_candidates", "shots"])?;
         let conditions = Condition::parse_all(&config.conditions)?;
         check_prompts(&prompts, &TEXTS, &needed(&conditions))?;
         let stem = config.data.file_stem().map(|stem| stem.to_string_lossy().into_owned());

@@ -78,14 +78,7 @@ pub struct CpBench {
 impl CpBench {
     /// The benchmark of a section; see [`super::build`].
     pub fn new(config: &BenchmarkConfig, prompts: PromptSet, window: Window) -> Result<Self, BuildError> {
-        let useless = [
-            ("metrics", !config.metrics.is_empty()),
-            ("languages", !config.languages.is_empty()),
-            ("system", config.system.is_some()),
-            ("max_candidates", config.max_candidates.is_some()),
-            ("shots", config.shots > 0),
-        ];
-        check_keys(NAME, &useless)?;
+        check_keys(NAME, config, &["fields", "windows"])?;
         check_names("condition", &config.conditions, &[CONDITION])?;
         check_names("field", config.fields.keys(), &row::FIELDS)?;
         check_prompts(&prompts, &TEXTS, &[TASK])?;

@@ -51,14 +51,12 @@ pub struct Manifest {
 impl Manifest {
     /// The benchmark of a section; see [`super::build`].
     pub fn new(config: &BenchmarkConfig, prompts: &PromptSet, window: Window) -> Result<Self, BuildError> {
-        let useless = [
-            ("languages", !config.languages.is_empty()),
-            ("prompt", prompts.names().next().is_some()),
-            ("allow_other_data", config.allow_other_data),
-            ("max_candidates", config.max_candidates.is_some()),
-            ("shots", config.shots > 0),
-        ];
-        check_keys(NAME, &useless)?;
+        check_keys(NAME, config, &["metrics", "fields", "system"])?;
+        let useless =
+            [("prompt", prompts.names().next().is_some()), ("allow_other_data", config.allow_other_data)];
+        if let Some((key, _)) = useless.into_iter().find(|(_, given)| *given) {
+            return Err(BuildError::Useless { benchmark: NAME, key });
+        }
         check_names("condition", &config.conditions, &[CONDITION])?;
         check_names("field", config.fields.keys(), &row::FIELDS)?;
         check_names("metric", &config.metrics, &Metric::ALL.map(Metric::name))?;

@@ -217,12 +217,7 @@ pub struct SimpleVqa {
 impl SimpleVqa {
     /// The benchmark of a section; see [`super::build`].
     pub fn new(config: &BenchmarkConfig, prompts: PromptSet) -> Result<Self, BuildError> {
-        let useless = [
-            ("metrics", !config.metrics.is_empty()),
-            ("fields", !config.fields.is_empty()),
-            ("system", config.system.is_some()),
-        ];
-        check_keys(NAME, &useless)?;
+        check_keys(NAME, config, &["languages", "variant", "categories"])?;
         let conditions = Condition::parse_all(&config.conditions)?;
         check_names("language", &config.languages, &Language::CODES)?;
         let variant = config.variant.unwrap_or_default();
