@@ -19,7 +19,7 @@ pub(super) fn common(scores: &BenchmarkScores) -> Vec<String> {
         notes.extend(judged(judge));
     }
     let filtered: u64 = scores.conditions.iter().map(|counts| counts.of(Outcome::ContentFilter)).sum();
-    if filtered > 0 {
+    if filtered > 0 && !scores.tells_withheld {
         notes.push(
             "an answer withheld by a filter is scored as the text that came with it, which is mostly none"
                 .to_owned(),

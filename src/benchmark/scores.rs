@@ -30,6 +30,9 @@ pub struct BenchmarkScores {
     pub deviations: Vec<String>,
     /// Typed warnings: suspicious results.
     pub warnings: Vec<String>,
+    /// Whether the benchmark's own notes say how answers are scored that a filter withheld.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tells_withheld: bool,
     /// What judging came to, where a model judges.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge: Option<JudgeScores>,

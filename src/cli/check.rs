@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::exit::{self, Failure};
 use super::progress::plural;
-use super::{CheckArgs, cascade, open, print, probe, replay, weights};
+use super::{CheckArgs, cascade, check_images, open, print, probe, replay, weights};
 use crate::config::RunConfig;
 use crate::media::{self, MediaSource};
 use crate::model::{AudioNeed, MediaLimits, ModelIdentity};
@@ -88,7 +88,9 @@ pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
             }
             Err(e) => problems.push(format!("error: {e}")),
         }
-        // Clips of answers that are there already need not be there.
+        // Media of answers that are there already need not be there.
+        let unread = matches!(limits.as_ref().map(|limits| &limits.audio), Some(AudioNeed::Unread));
+        let images = if unread { None } else { check_images::images(&one, &mut problems)? };
         let clips = match (&recogniser, limits.as_ref().map(|limits| &limits.audio)) {
             (_, Some(AudioNeed::Unread)) => None,
             // A recogniser gets the clips one by one, as it is asked about them.
@@ -100,6 +102,9 @@ pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
         };
         if let Some(clips) = clips {
             let _ = writeln!(out, "  clips     {clips}");
+        }
+        if let Some(images) = images {
+            let _ = writeln!(out, "  images    {images}");
         }
         for prompt in section.benchmark.prompts() {
             let sha = prompt.sha256.get(..12).unwrap_or(&prompt.sha256);

@@ -13,6 +13,7 @@ fn say(text: std::fmt::Arguments<'_>) {
 
 mod cascade;
 mod check;
+mod check_images;
 mod data;
 mod exit;
 mod export;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// What a file of categories says. It is kept with the run, so that scores need no file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,8 +15,23 @@ pub struct Categories {
     #[serde(default)]
     pub domain: BTreeMap<String, String>,
     /// The ids of the paper's composite questions; empty where they are not known.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "ids")]
     pub cfq: Vec<String>,
+}
+
+/// Ids, as they are written in the rows (numbers) or quoted.
+fn ids<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Id {
+        Number(i64),
+        Text(String),
+    }
+    let ids = Vec::<Id>::deserialize(from)?.into_iter().map(|id| match id {
+        Id::Number(id) => id.to_string(),
+        Id::Text(id) => id,
+    });
+    Ok(ids.collect())
 }
 
 impl Categories {
@@ -42,10 +57,11 @@ mod tests {
 
     #[test]
     fn files_hold_two_maps_and_ids() {
-        let found = Categories::parse("cfq = ['12']\n[task]\n'a b' = 'LS'\n[domain]\nx = 'AR'\n").unwrap();
+        let found =
+            Categories::parse("cfq = ['12', 13]\n[task]\n'a b' = 'LS'\n[domain]\nx = 'AR'\n").unwrap();
         assert_eq!(
             (found.task["a b"].as_str(), found.domain["x"].as_str(), found.cfq.len()),
-            ("LS", "AR", 1)
+            ("LS", "AR", 2)
         );
         assert!(Categories::parse("").unwrap_err().contains("holds no categories"));
         assert!(Categories::parse("[tasks]\na = 'b'").unwrap_err().contains("unknown field `tasks`"));

@@ -142,7 +142,8 @@ impl Bin {
     }
 }
 
-/// Answers by the confidence that they state, in bins around 0, 5, … 100.
+/// Answers by the confidence that they state, in bins around 0, 5, … 100; halves go as Python rounds them, to the even
+/// bin.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Calibration {
     bins: [Bin; 21],
@@ -153,7 +154,7 @@ impl Calibration {
     pub fn add(&mut self, confidence: f64, correct: bool) {
         // No number at all counts as none.
         let confidence = if confidence.is_nan() { 0.0 } else { confidence.clamp(0.0, 100.0) };
-        if let Some(bin) = self.bins.get_mut((confidence / 5.0).round() as usize) {
+        if let Some(bin) = self.bins.get_mut((confidence / 5.0).round_ties_even() as usize) {
             bin.n += 1;
             bin.correct += u64::from(correct);
             bin.confidence += confidence;

@@ -19,6 +19,11 @@ pub(super) fn candidate(text: &str, with_confidence: bool) -> String {
     }
 }
 
+/// Whether a provider withheld the answer, with a word or without: such answers count as not attempted, and apart.
+pub(super) fn is_blocked(outcome: Outcome) -> bool {
+    matches!(outcome, Outcome::ContentFilter | Outcome::Empty)
+}
+
 /// What SimpleVQA's judge is asked.
 pub(super) struct SimpleVqaJudge<'a> {
     pub(super) benchmark: &'a SimpleVqa,
@@ -27,8 +32,8 @@ pub(super) struct SimpleVqaJudge<'a> {
 
 impl Judging for SimpleVqaJudge<'_> {
     fn question(&self, planned: &Planned, response: &Response) -> Option<JudgeQuestion> {
-        // What a filter withheld is not attempted, and no judge is asked.
-        if !response.outcome.is_answer() || response.outcome == Outcome::ContentFilter {
+        // Where nothing came, nothing was attempted, and no judge is asked: one that errs would give it any grade.
+        if !response.outcome.is_answer() || is_blocked(response.outcome) {
             return None;
         }
         let condition = planned.conditions.iter().find_map(|name| Condition::parse(name))?;

@@ -362,6 +362,14 @@ impl Benchmark for SimpleVqa {
         }
         found.extend(self.prompt_departures());
         found.extend(judge_departures(facts));
+        if facts.judge.as_ref().is_some_and(|judge| judge.setup.kind == JudgeKind::Model)
+            && !self.words_are_official(&[JUDGE, JUDGE_LINE])
+        {
+            found.push(format!(
+                "the judge is asked in other words than the paper's ({})",
+                self.prompts.status(JUDGE.name)
+            ));
+        }
         found
     }
 
@@ -377,7 +385,10 @@ impl Benchmark for SimpleVqa {
 
     fn scorer(&self, judge: Option<&JudgeSetup>) -> Box<dyn Scorer> {
         let confidence = self.conditions.iter().map(|c| (*c, self.asks_confidence(*c))).collect();
-        Box::new(score::SimpleVqaScorer::new(confidence, judge, self.profile))
+        let Categories { task, domain, cfq } = &self.categories;
+        let mapped =
+            score::Mapped { task: !task.is_empty(), domain: !domain.is_empty(), composites: !cfq.is_empty() };
+        Box::new(score::SimpleVqaScorer::new(confidence, judge, self.profile, mapped))
     }
 
     fn tables(

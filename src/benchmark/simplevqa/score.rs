@@ -1,12 +1,12 @@
 //! Scoring of SimpleVQA: correct, incorrect and not attempted, by group, with both roundings; composite questions; and
 //! calibration.
 //!
-//! An answer that a filter withheld is not attempted. Calls of the judge that failed and replies that the authors' scorer
+//! An answer that a filter withheld, or that is empty, is not attempted. Calls of the judge that failed and replies that the authors' scorer
 //! would stop at are judge errors, a class of their own: what becomes of them is the config's to say.
 
 use std::collections::BTreeMap;
 
-use super::judging::candidate;
+use super::judging::{candidate, is_blocked};
 use super::{Condition, DOMAINS, ITEMS, NAME, TASKS};
 use crate::benchmark::judging::{JudgeCall, JudgeKind, JudgeScores, JudgeSetup, OnJudgeError};
 use crate::benchmark::watch::SameAnswer;
@@ -15,7 +15,7 @@ use crate::metric::Mean;
 use crate::metric::attempts::{Attempts, Calibration, Grades, stated};
 use crate::metric::text::contains_norm;
 use crate::metric::verdict::{Grade, grade};
-use crate::types::{Outcome, Planned, Profile, Response, Tags};
+use crate::types::{Planned, Profile, Response, Tags};
 
 pub(super) const CORRECT: &str = "correct";
 pub(super) const INCORRECT: &str = "incorrect";
@@ -98,15 +98,25 @@ struct Tally {
 /// The grades of a composite question, by condition: original, atomic, hinted.
 type Composite = [Option<Grade>; 3];
 
+/// What a file of categories was given for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Mapped {
+    pub(super) task: bool,
+    pub(super) domain: bool,
+    pub(super) composites: bool,
+}
+
 /// Scores of one section.
 pub(super) struct SimpleVqaScorer {
     judge: Option<JudgeSetup>,
     profile: Profile,
+    mapped: Mapped,
     judged: JudgeScores,
     tallies: Vec<Tally>,
     /// Samples by group, of the first condition that asks all.
     planned: BTreeMap<(&'static str, String), u64>,
     samples: u64,
+    has_composites: bool,
     composites: BTreeMap<String, Composite>,
     errors: Vec<String>,
     same: SameAnswer,
@@ -125,6 +135,7 @@ impl SimpleVqaScorer {
         conditions: Vec<(Condition, bool)>,
         judge: Option<&JudgeSetup>,
         profile: Profile,
+        mapped: Mapped,
     ) -> Self {
         let tally = |(condition, with_confidence): (Condition, bool)| Tally {
             condition,
@@ -139,10 +150,12 @@ impl SimpleVqaScorer {
         Self {
             judge: judge.cloned(),
             profile,
+            mapped,
             judged: JudgeScores::default(),
             tallies: conditions.into_iter().map(tally).collect(),
             planned: BTreeMap::new(),
             samples: 0,
+            has_composites: false,
             composites: BTreeMap::new(),
             errors: Vec::new(),
             same: SameAnswer::default(),
@@ -195,6 +208,7 @@ impl SimpleVqaScorer {
         let first = self.tallies.iter().find(|tally| !tally.condition.is_composite());
         if first.is_some_and(|tally| planned.conditions.iter().any(|name| name == tally.condition.name())) {
             self.samples += 1;
+            self.has_composites |= planned.tags.contains_key(CFQ);
             for key in ["task", "domain"] {
                 if let Some(value) = planned.tags.get(key) {
                     *self.planned.entry((key, value.clone())).or_default() += 1;
@@ -203,12 +217,28 @@ impl SimpleVqaScorer {
         }
     }
 
-    /// What is wrong with the categories of a kind: none where no row has one.
-    fn miscounted(&self, key: &'static str, published: &[(&str, &str, u64)]) -> Option<String> {
+    /// What is to be said of the categories of a kind, and whether they are in no figures.
+    fn miscounted(
+        &self,
+        key: &'static str,
+        mapped: bool,
+        published: &[(&str, &str, u64)],
+    ) -> Option<(String, bool)> {
         let count = |code: &str| self.planned.get(&(key, code.to_owned())).copied().unwrap_or_default();
         let all: u64 = published.iter().map(|(code, ..)| count(code)).sum();
-        if all == 0 || self.samples != ITEMS {
-            return None;
+        if all == 0 {
+            let sentence = format!(
+                "the categories file names no {key} of these rows, so there are no figures by {key}: compare its names \
+                 with those that `harness data` lists"
+            );
+            return (mapped && self.samples > 0).then_some((sentence, true));
+        }
+        if self.samples != ITEMS {
+            let sentence = format!(
+                "the counts by {key} are not compared with the paper's Table 2, for these are {} of its {ITEMS} items",
+                self.samples
+            );
+            return Some((sentence, false));
         }
         let wrong: Vec<String> = published
             .iter()
@@ -216,11 +246,12 @@ impl SimpleVqaScorer {
             .map(|(code, _, expected)| format!("{code} {} instead of {expected}", count(code)))
             .collect();
         (!wrong.is_empty()).then(|| {
-            format!(
+            let sentence = format!(
                 "the categories file gives other counts by {key} than the paper's Table 2, so there are no figures by \
                  {key}: {}",
                 wrong.join(", ")
-            )
+            );
+            (sentence, true)
         })
     }
 
@@ -267,7 +298,7 @@ impl Scorer for SimpleVqaScorer {
         self.same.add(&response.text, &planned.sample, &planned.gold);
         let Some(judge) = self.judge.clone() else { return };
         let with_confidence = self.tallies.get(at).is_some_and(|tally| tally.with_confidence);
-        let blocked = response.outcome == Outcome::ContentFilter;
+        let blocked = is_blocked(response.outcome);
         let (judged, errors) = if blocked {
             (vec![Judged::Grade(Grade::NotAttempted); judge.runs.max(1) as usize], 0)
         } else {
@@ -310,11 +341,22 @@ impl Scorer for SimpleVqaScorer {
     fn finish(self: Box<Self>) -> BenchmarkScores {
         let mut warnings = self.warnings();
         let mut left_out = Vec::new();
-        for (key, published) in [("task", &TASKS), ("domain", &DOMAINS)] {
-            if let Some(sentence) = self.miscounted(key, published) {
+        for (key, mapped, published) in
+            [("task", self.mapped.task, &TASKS), ("domain", self.mapped.domain, &DOMAINS)]
+        {
+            if let Some((sentence, out)) = self.miscounted(key, mapped, published) {
                 warnings.push(sentence);
-                left_out.push(key);
+                if out {
+                    left_out.push(key);
+                }
             }
+        }
+        if self.mapped.composites && self.samples > 0 && !self.has_composites {
+            warnings.push(
+                "none of the ids under cfq is that of an item with another atomic question: the file of categories counts \
+                 in other numbers than data_id"
+                    .to_owned(),
+            );
         }
         let mut metrics = Vec::new();
         for tally in &self.tallies {
@@ -337,6 +379,7 @@ impl Scorer for SimpleVqaScorer {
             benchmark: NAME.to_owned(),
             profile: self.profile,
             warnings,
+            tells_withheld: true,
             conditions: self.tallies.into_iter().map(|tally| tally.counts).collect(),
             metrics,
             judge: model.then_some(self.judged),

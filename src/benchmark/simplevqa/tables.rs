@@ -137,7 +137,7 @@ impl<'a> Tables<'a> {
         }
         if of("blocked") > 0 {
             notes.push(format!(
-                "answers withheld by a filter, which count as not attempted: {}",
+                "answers withheld by a filter or empty, which count as not attempted without being judged: {}",
                 of("blocked")
             ));
         }
@@ -201,14 +201,32 @@ impl<'a> Tables<'a> {
                     Cell::number(theirs.map(|figure| figure.value), 2),
                 ]);
             }
+            let of = |cause: Cause| {
+                let value = self.scores.find(ATTRIBUTION, CFQ, &[("cause", cause.name())])?;
+                Some((value.counts.get("items").copied().unwrap_or(0), value.n))
+            };
+            for (what, cause) in [
+                ("wrong for want of understanding the image", Cause::Image),
+                ("wrong for want of background knowledge", Cause::Knowledge),
+            ] {
+                let Some(((alone, n), (both, _))) = of(cause).zip(of(Cause::Both)) else { continue };
+                let share = (n > 0).then(|| (alone + both) as f64 / n as f64 * 100.0);
+                rows.push(vec![
+                    Cell::text(what),
+                    Cell::number(share, 2),
+                    Cell::Count(alone + both),
+                    Cell::Count(n),
+                    Cell::Empty,
+                ]);
+            }
             for cause in Cause::ALL {
                 let value = self.scores.find(ATTRIBUTION, CFQ, &[("cause", cause.name())]);
                 let Some(value) = value else { continue };
                 let what = match cause {
-                    Cause::Image => "wrong for want of understanding the image",
-                    Cause::Knowledge => "wrong for want of background knowledge",
-                    Cause::Both => "wrong for both",
-                    Cause::Unnamed => "wrong for neither",
+                    Cause::Image => "of these, only for want of understanding the image",
+                    Cause::Knowledge => "of these, only for want of background knowledge",
+                    Cause::Both => "of these, for both",
+                    Cause::Unnamed => "of these, for neither",
                 };
                 let items = value.counts.get("items").copied().unwrap_or(0);
                 rows.push(vec![

@@ -1,6 +1,7 @@
 //! From a file to pixels, within limits that are checked by the header before anything is decoded.
 
 use std::io::Cursor;
+use std::sync::{Condvar, Mutex, PoisonError};
 
 use image::metadata::Orientation;
 use image::{ColorType, DynamicImage, ExtendedColorType, ImageDecoder, ImageReader, Limits};
@@ -15,6 +16,40 @@ pub(super) const MOST_PIXELS: u64 = 89_478_485;
 
 /// The most bytes that a decoder may take, the decoded image with it: twelve for a pixel.
 const MOST_BYTES: u64 = 1 << 30;
+
+/// The most bytes that colour profiles and texts beside the pixels of a PNG may take.
+const MOST_BESIDE: u64 = 64 << 20;
+
+/// Room for what is decoded at one time in the whole process: as much as the largest image alone may take. Images that are
+/// to be made smaller are a small part of their pixels on disk, so the files' sizes would not bound it.
+static ROOM: Room = Room { taken: Mutex::new(0), freed: Condvar::new() };
+
+struct Room {
+    taken: Mutex<u64>,
+    freed: Condvar,
+}
+
+/// A share of the room, until it is dropped.
+struct Share(u64);
+
+impl Room {
+    /// Waits until so many bytes are free. More than there are have the room for themselves.
+    fn take(&self, bytes: u64) -> Share {
+        let bytes = bytes.min(MOST_BYTES);
+        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let full = |taken: &mut u64| *taken + bytes > MOST_BYTES;
+        let mut taken = self.freed.wait_while(taken, full).unwrap_or_else(PoisonError::into_inner);
+        *taken += bytes;
+        Share(bytes)
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        *ROOM.taken.lock().unwrap_or_else(PoisonError::into_inner) -= self.0;
+        ROOM.freed.notify_all();
+    }
+}
 
 /// An image whose header was read.
 #[expect(clippy::struct_excessive_bools, reason = "each is a thing that an image has or has not")]
@@ -69,7 +104,8 @@ impl<'a> Opened<'a> {
             return Err(ImageError::Zero { width, height });
         }
         let mut limits = Limits::default();
-        limits.max_alloc = Some(MOST_BYTES);
+        // What a PNG holds beside its pixels is unpacked while the header is read; the pixels are bounded below.
+        limits.max_alloc = Some(if format == "png" { MOST_BESIDE } else { MOST_BYTES });
         let mut reader = ImageReader::with_format(Cursor::new(bytes), known);
         reader.limits(limits);
         let mut decoder =
@@ -85,7 +121,12 @@ impl<'a> Opened<'a> {
             return Err(Self::bomb(width, height, bytes));
         }
         let orientation = decoder.orientation().map_or(1, Orientation::to_exif);
-        let has_profile = decoder.icc_profile().is_ok_and(|profile| profile.is_some_and(|p| !p.is_empty()));
+        let has_profile = if format == "png" {
+            frames::has_profile(bytes)
+        } else {
+            // One that cannot be read is dropped all the same.
+            decoder.icc_profile().map_or(true, |profile| profile.is_some_and(|p| !p.is_empty()))
+        };
         let original = decoder.original_color_type();
         let cmyk = matches!(original, ExtendedColorType::Cmyk8 | ExtendedColorType::Cmyk16)
             || (format == "jpeg" && super::header::jpeg_components(bytes) == Some(4));
@@ -124,6 +165,8 @@ impl<'a> Opened<'a> {
             steps.push("first_frame".to_owned());
         }
         let depth = self.decoder.color_type();
+        // The decoded image, and its copy with 8 bits a channel.
+        let _share = ROOM.take(self.decoder.total_bytes().saturating_mul(2));
         let mut image = DynamicImage::from_decoder(self.decoder).map_err(|error| match &error {
             image::ImageError::IoError(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => {
                 ImageError::Cut { format }

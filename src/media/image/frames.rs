@@ -31,6 +31,11 @@ fn tiff_pages(bytes: &[u8]) -> Option<bool> {
     Some(long(first.checked_add(2 + 12 * entries)?)? != 0)
 }
 
+/// Whether a PNG comes with a colour profile.
+pub(super) fn has_profile(png: &[u8]) -> bool {
+    png_chunk(png, *b"iCCP").is_some()
+}
+
 /// The content of the first chunk of a name before the pixels.
 fn png_chunk(bytes: &[u8], name: [u8; 4]) -> Option<&[u8]> {
     let mut rest = bytes.get(8..)?;
