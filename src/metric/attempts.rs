@@ -238,6 +238,12 @@ mod tests {
         let expected = (2.0 * (0.5_f64 - 0.012) + 0.96 + 2.0 * (1.0_f64 - 0.9875)) / 5.0;
         assert!((calibration.error().unwrap() - expected).abs() < 1e-12);
         assert_eq!(Calibration::default().error(), None);
+        // Python's round(18.5) and round(0.5).
+        let mut halves = Calibration::default();
+        halves.add(92.5, true);
+        halves.add(2.5, true);
+        let found: Vec<u64> = halves.bins().filter(|(_, bin)| bin.n > 0).map(|(at, _)| at).collect();
+        assert_eq!(found, [0, 90]);
     }
 
     proptest! {

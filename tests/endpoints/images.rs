@@ -79,3 +79,26 @@ fn images_are_changed_where_the_config_says_so_and_the_tables_tell() {
     scene.place.edit("max_side = 150", "max_side = 100");
     scene.run(&[]).exits_with(2).says("images");
 }
+
+#[test]
+fn a_check_reads_the_header_of_every_image() {
+    let server = Loopback::start(Options::of("--strict --takes image")).unwrap();
+    let scene = Scene::new(1, &server.url(), "");
+    let page = b"<html><body>Please log in</body></html>".to_vec();
+    let cut = png(3, 3_000)[..20].to_vec();
+    ask(
+        &scene,
+        &[
+            ("good.png".to_owned(), png(1, 30_000)),
+            ("page.jpg".to_owned(), page),
+            ("cut.png".to_owned(), cut),
+            ("empty.png".to_owned(), Vec::new()),
+        ],
+    );
+    let done = crate::common::finish(&mut scene.place.command("check", &[])).exits_with(2);
+    assert!(done.stdout.contains("images    1, 100 x 100 to 100 x 100 pixels (1 png)"), "{}", done.stdout);
+    for text in ["sample page.jpg: ", "sample cut.png: ", "sample empty.png: "] {
+        assert!(done.stderr.contains(text), "{text}: {}", done.stderr);
+    }
+    assert_eq!(server.counters().requests, 0);
+}

@@ -546,15 +546,35 @@ fn answers_withheld_are_not_attempted_and_categories_must_fit_the_paper() {
     let benchmark = built(|config| config.categories = Some(categories.clone()));
     let run = |ids: std::ops::Range<i64>| {
         scored(&benchmark, &setup(OnJudgeError::Fail), ids, |id, _| {
-            let outcome = if id == 0 { Outcome::ContentFilter } else { Outcome::Ok };
+            let outcome = match id {
+                0 => Outcome::ContentFilter,
+                1 => Outcome::Empty,
+                _ => Outcome::Ok,
+            };
             (outcome, "x".into(), reply(RIGHT))
         })
     };
     let few = run(0..4);
-    near(value(&few, NOT_ATTEMPTED, "original", &[]), 25.0);
-    near(value(&few, CORRECT, "original", &[("task", "LS")]), 75.0);
-    assert_eq!(few.find(F_SCORE, "original", &[]).unwrap().counts["blocked"], 1);
-    assert_eq!(few.judge.as_ref().unwrap().calls, 3);
+    near(value(&few, NOT_ATTEMPTED, "original", &[]), 50.0);
+    near(value(&few, CORRECT, "original", &[("task", "LS")]), 50.0);
+    assert_eq!(few.find(F_SCORE, "original", &[]).unwrap().counts["blocked"], 2);
+    assert_eq!(few.judge.as_ref().unwrap().calls, 2);
+    assert!(
+        few.warnings.iter().any(|text| text.contains("these are 4 of its 2025 items")),
+        "{:?}",
+        few.warnings
+    );
+    let notes = crate::benchmark::notes::common(&few).join("\n");
+    assert!(!notes.contains("is scored as the text that came with it"), "{notes}");
+    // A map that names nothing in the rows, and ids of nothing, are told.
+    let none = Categories { task: map("other", "LS"), domain: BTreeMap::new(), cfq: vec!["99999".into()] };
+    let benchmark_of_none = built(|config| config.categories = Some(none.clone()));
+    let told = scored(&benchmark_of_none, &setup(OnJudgeError::Fail), 0..4, |_, _| {
+        (Outcome::Ok, "x".into(), reply(RIGHT))
+    });
+    for text in ["names no task of these rows", "none of the ids under cfq"] {
+        assert!(told.warnings.iter().any(|warning| warning.contains(text)), "{text}: {:?}", told.warnings);
+    }
     let tables = benchmark.tables(&few, &crate::benchmark::published(NAME).unwrap(), Some("GPT-4o"));
     let tasks = tables.iter().find(|table| table.name == "simplevqa-task").unwrap().markdown();
     assert!(tasks.contains("LS: Logic & Science") && tasks.contains("58.7"), "{tasks}");

@@ -262,3 +262,32 @@ proptest! {
         }
     }
 }
+
+/// A profile that unpacks to a gigabyte is not unpacked, and is told like any that is left out.
+#[test]
+#[cfg(feature = "hub")]
+fn a_bomb_in_a_colour_profile_is_not_unpacked() {
+    use std::io::Write as _;
+
+    let mut small = std::io::Cursor::new(Vec::new());
+    image::RgbImage::new(4, 4).write_to(&mut small, image::ImageFormat::Png).unwrap();
+    let small = small.into_inner();
+    let mut zlib = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
+    let zeros = vec![0; 1 << 20];
+    for _ in 0..256 {
+        zlib.write_all(&zeros).unwrap();
+    }
+    let body = [b"iCCPx\0\0".as_slice(), &zlib.finish().unwrap()].concat();
+    let mut sum = flate2::Crc::new();
+    sum.update(&body);
+    let mut bomb = small[..33].to_vec();
+    bomb.extend(u32::try_from(body.len() - 4).unwrap().to_be_bytes());
+    bomb.extend(&body);
+    bomb.extend(sum.sum().to_be_bytes());
+    bomb.extend(&small[33..]);
+    let made = ImageTransform { max_side: Some(2), ..ImageTransform::default() }.carry_out(&bomb.into());
+    match made {
+        Ok(made) => assert!(steps(&made).contains(&"icc:dropped".to_owned()), "{:?}", steps(&made)),
+        Err(error) => assert!(error.to_string().contains("limit"), "{error}"),
+    }
+}
