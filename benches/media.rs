@@ -1,6 +1,8 @@
-//! Speed of what every local request pays before its model runs: decoding, resampling, log-mel features.
+//! Speed of what every local request pays before its model runs: decoding, resampling, log-mel features; images decoded
+//! and made smaller.
 //!
-//! Run with `cargo bench --bench media`. The clips are made here: 60 s of 44.1 kHz stereo that compress as
+//! Run with `cargo bench --bench media`. The photograph is left in the target folder, where `scripts/bench_pillow.py` can
+//! time Pillow on the same file. The clips are made here: 60 s of 44.1 kHz stereo that compress as
 //! recorded speech does, as FLAC and as WAV.
 
 #[path = "../tests/support/flac_writer.rs"]
@@ -13,6 +15,7 @@ use std::path::Path;
 use criterion::{Criterion, criterion_group, criterion_main};
 use harness::media::audio::mel::MelExtractor;
 use harness::media::audio::{DecodeSpec, decode_file};
+use harness::media::image::{Filter, decode};
 use harness::types::Window;
 
 const RATE: u32 = 44_100;
@@ -86,5 +89,38 @@ fn media(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, media);
+/// A JPEG of 4000 x 3000 pixels, with the soft forms and the grain of a photograph.
+fn photograph() -> Vec<u8> {
+    let mut state = 1_u32;
+    let mut noise = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        f64::from(state >> 24) / 16.0
+    };
+    let image = image::RgbImage::from_fn(4000, 3000, |x, y| {
+        let (x, y) = (f64::from(x), f64::from(y));
+        let wave = |a: f64, b: f64| 110.0 + 90.0 * (TAU * (x / a + y / b)).sin();
+        image::Rgb(
+            [(700.0, 500.0), (-900.0, 650.0), (1300.0, -400.0)].map(|(a, b)| (wave(a, b) + noise()) as u8),
+        )
+    });
+    let mut file = Vec::new();
+    let encoder = image::codecs::jpeg::JpegEncoder::new_with_quality(&mut file, 90);
+    image.write_with_encoder(encoder).expect("a JPEG file");
+    file
+}
+
+fn images(criterion: &mut Criterion) {
+    let jpeg = photograph();
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("photograph.jpg");
+    std::fs::write(&path, &jpeg).expect("a file in the target folder");
+    let mut group = criterion.benchmark_group("image");
+    group.sample_size(20);
+    group.bench_function("jpeg_4000x3000", |b| b.iter(|| decode(black_box(&jpeg)).expect("pixels")));
+    group.bench_function("jpeg_4000x3000_to_1288x966_bicubic", |b| {
+        b.iter(|| decode(black_box(&jpeg)).expect("pixels").0.resized(1288, 966, Filter::Bicubic));
+    });
+    group.finish();
+}
+
+criterion_group!(benches, media, images);
 criterion_main!(benches);
