@@ -133,6 +133,11 @@ fn openai(server: &Loopback) -> String {
     format!("kind = \"openai\"\nmodel = \"m\"\nbase_url = \"{}/v1\"\nrevision = \"1\"", server.url())
 }
 
+/// Whether a group of a score is none.
+fn no_fields(group: &Value) -> bool {
+    group.as_object().is_some_and(serde_json::Map::is_empty)
+}
+
 /// The cell of a table: the row that begins with these words, and the column.
 fn cell(markdown: &str, begins: &[&str], column: usize) -> String {
     let cells = |line: &str| line.split('|').map(|cell| cell.trim().to_owned()).collect::<Vec<_>>();
@@ -229,6 +234,28 @@ fn from_the_dump_to_the_submission() {
     assert_eq!(cell(&again.stdout, &["predictions", "official"], 4), percent(strict));
     assert!(again.stdout.contains("predictions were put in the order of the gold"), "{}", again.stdout);
 
+    // In full precision, with every cap of the reference.
+    let mut command = harness();
+    command.args(["score", "--benchmark", "cfever", "--json", "--predictions"]).arg(place.path("p.jsonl"));
+    let scored = finish(command.arg("--data").arg(place.path("d/data/dev.jsonl"))).exits_with(0);
+    let scores: Value = serde_json::from_str(&scored.stdout).unwrap();
+    let metrics = scores["metrics"].as_array().unwrap();
+    let fever = metrics.iter().find(|m| m["metric"] == "fever_score" && m.get("group").is_none_or(no_fields));
+    let found = fever.unwrap()["value"].as_f64().unwrap();
+    assert!((found - strict as f64 * 100.0 / 24.0).abs() < 1e-12, "{found}");
+    for cap in ["1", "3", "none"] {
+        let of_cap = metrics.iter().filter(|m| m["group"] == json!({"cap": cap})).count();
+        assert_eq!(of_cap, 5, "{cap}");
+    }
+    // Without any sentence there is no FEVER Score.
+    let mut bare = rows.clone();
+    for row in &mut bare {
+        row["predicted_evidence"] = json!([]);
+    }
+    place.write("bare.jsonl", &lines(&bare));
+    let scored = place.score("bare.jsonl").exits_with(0).says("no prediction names a sentence");
+    assert_eq!(cell(&scored.stdout, &["predictions", "official"], 4), "NA");
+
     // What is wrong is told with ids; nothing is scored.
     let mut broken = rows.clone();
     broken[0]["predicted_evidence"] = Value::Null;
@@ -240,6 +267,8 @@ fn from_the_dump_to_the_submission() {
         .says("broken.jsonl:1: prediction of id 100: `predicted_evidence` must be a list, found null")
         .says("broken.jsonl:2: prediction of id 101: item 1");
     assert_eq!(said.stdout, "");
+    place.write("list.jsonl", &Value::from(rows.clone()).to_string());
+    place.score("list.jsonl").exits_with(2).says("list.jsonl:1: expected one object a line, found a list");
     let mut twice = rows.clone();
     twice.push(rows[3].clone());
     place.write("twice.jsonl", &lines(&twice));
@@ -259,7 +288,10 @@ fn from_the_dump_to_the_submission() {
 fn the_test_split_is_asked_and_exported_without_scores() {
     let place = Place::new();
     let server = server();
-    place.config("c", &openai(&server), "data = \"d/data/test.jsonl\"");
+    // A split of another size is not the published one.
+    place.config("o", &openai(&server), "data = \"d/data/test.jsonl\"");
+    place.run("o").exits_with(2).says("6 rows instead of 3,000");
+    place.config("c", &openai(&server), "data = \"d/data/test.jsonl\"\nallow_other_data = true");
     let done = place.run("c").exits_with(0).says("harness export");
     assert!(done.stdout.contains("test split"), "{}", done.stdout);
     place.export(&[]).exits_with(0).prints("cfever-claim_only.jsonl: 6 lines");
@@ -270,6 +302,27 @@ fn the_test_split_is_asked_and_exported_without_scores() {
     finish(harness().args(["export", "c", "--format", "x", "--results"]).arg(place.path("results")))
         .exits_with(2)
         .says("no benchmark of this run has the form `x`: there are cfever");
+    // A part of the split is no submission.
+    place.config("c", &openai(&server), "data = \"d/data/test.jsonl\"\nlimit = 4");
+    finish(harness().arg("run").arg(place.path("c.toml")).arg("--results").arg(place.path("part")))
+        .exits_with(0);
+    let export = |more: &[&str]| {
+        let mut command = harness();
+        command.args(["export", "c", "--format", "cfever", "--results"]).arg(place.path("part")).args(more);
+        finish(&mut command)
+    };
+    export(&[]).exits_with(1).says("4 of 6 claims").says("run the config without `limit`");
+    assert!(!place.path("part/c/cfever-claim_only.jsonl").exists());
+    export(&["--allow-incomplete"]).exits_with(0).prints("4 lines").says("incomplete: 4 of 6 claims");
+    // Nor is one without the claims that cannot be read.
+    let text = std::fs::read_to_string(place.path("d/data/test.jsonl")).unwrap();
+    place.write("odd/test.jsonl", &format!("{text}{{\"id\": 7}}\n"));
+    place.config("c", &openai(&server), "data = \"odd/test.jsonl\"\nallow_other_data = true");
+    finish(harness().arg("run").arg(place.path("c.toml")).arg("--results").arg(place.path("odd-results")))
+        .exits_with(1);
+    let mut command = harness();
+    command.args(["export", "c", "--format", "cfever", "--results"]).arg(place.path("odd-results"));
+    finish(&mut command).exits_with(1).says("6 of 7 claims").says("repair the rows");
     // Evidence needs rows that were prepared.
     place.config(
         "e",
@@ -284,13 +337,83 @@ fn answers_that_are_missing_are_not_exported_unasked() {
     let place = Place::new();
     let server =
         Loopback::start(Options { faults: vec!["400=1".parse().unwrap()], ..Options::default() }).unwrap();
-    place.config("c", &openai(&server), "data = \"d/data/test.jsonl\"");
+    place.config("c", &openai(&server), "data = \"d/data/test.jsonl\"\nallow_other_data = true");
     place.run("c").exits_with(1);
     place.export(&[]).exits_with(1).says("6 of 6 requests have no answer");
     assert!(!place.path("results/c/cfever-claim_only.jsonl").exists());
     place.export(&["--allow-incomplete"]).exits_with(0).says("6 lines are of requests without an answer");
     let rows = place.rows("results/c/cfever-claim_only.jsonl");
     assert!(rows.iter().all(|row| row["predicted_label"] == "unparsed"));
+}
+
+/// Of a folder the split is that of the file in it, and its data are looked at whatever the folder is called.
+#[test]
+fn a_folder_of_any_name_holds_the_split_that_it_holds() {
+    let place = Place::new();
+    let server = server();
+    let text = std::fs::read_to_string(place.path("d/data/dev.jsonl")).unwrap();
+    place.write("test/dev.jsonl", &text);
+    place.config("o", &openai(&server), "data = \"test\"");
+    place.run("o").exits_with(2).says("24 rows instead of 3,000");
+    place.config("c", &openai(&server), "data = \"test\"\nallow_other_data = true");
+    let done = place.run("c").exits_with(0);
+    for text in
+        ["claim verification, in percent, dev split", "deviation: dev split", "24 rows instead of 3,000"]
+    {
+        assert!(done.stdout.contains(text), "`{text}` is not in\n{}", done.stdout);
+    }
+    assert!(!done.stdout.contains("by the name of its file"), "{}", done.stdout);
+}
+
+/// What is not answered is in no score, and beside it stands what it would be as wrong.
+#[test]
+fn failures_are_told_beside_the_scores() {
+    let place = Place::new();
+    place.prepare(&["--sentences", "2"]).exits_with(0);
+    let answers = vec![r#"{"label": "supports", "evidence": [1]}"#.to_owned()];
+    let faults = vec!["400=0.5".parse().unwrap()];
+    let server = Loopback::start(Options { answers, faults, ..Options::default() }).unwrap();
+    let benchmark = "data = \"d/evidence\"\nconditions = [\"bm25\"]\nallow_other_data = true";
+    place.config("c", &openai(&server), benchmark);
+    let done = place.run("c").exits_with(1);
+    let n: u64 = cell(&done.stdout, &["bm25", "official"], 8).parse().unwrap();
+    assert!((1..24).contains(&n), "{}", done.stdout);
+    let accuracy: f64 = cell(&done.stdout, &["bm25", "official"], 3).parse().unwrap();
+    let right = (accuracy * n as f64 / 100.0).round();
+    let all = format!("bm25: {} of 24 claims have no answer", 24 - n);
+    let wrong =
+        format!("with these as wrong the label accuracy is {:.2}, the FEVER Score", right * 100.0 / 24.0);
+    for text in [&*all, &wrong, "of all claims with an answer (n)"] {
+        assert!(done.stdout.contains(text), "`{text}` is not in\n{}", done.stdout);
+    }
+    // The rows hold fewer sentences than may be shown.
+    done.says(
+        "no claim was shown more than 2 sentences: the rows hold no more, though `max_candidates` is 20",
+    );
+}
+
+/// A text model that hears nothing, on the claim alone.
+#[cfg(feature = "local")]
+#[test]
+fn a_local_text_model_judges_claims() {
+    let place = Place::new();
+    // Its context is of 512 tokens, and the wording of the harness takes more of its letters than that.
+    place.write("short.toml", "[texts]\nclaim_only = \"{claim} supports?\"\n");
+    let weights = root().join("tests/fixtures/text/qwen2");
+    let model = format!(
+        "kind = \"local\"\narchitecture = \"qwen2\"\ndevice = \"cpu\"\nbatch_size = 2\nweights = \"{}\"",
+        weights.display()
+    );
+    let benchmark = "data = \"d/data\"\nlimit = 6\nprompt = \"short.toml\"\nallow_other_data = true";
+    place.config("c", &model, benchmark);
+    let text = std::fs::read_to_string(place.path("c.toml")).unwrap();
+    place.write("c.toml", &text.replace("max_new_tokens = 256", "max_new_tokens = 8"));
+    let done = place.run("c").exits_with(0);
+    assert!(done.stdout.contains("a subset: 6 of 24 claims"), "{}", done.stdout);
+    assert_eq!(cell(&done.stdout, &["claim_only", "official"], 8), "6");
+    assert_eq!(cell(&done.stdout, &["claim_only", "official"], 4), "NA");
+    let responses = journaled(&place.path("results/c/responses.jsonl"));
+    assert_eq!(responses.iter().filter(|response| response["text"].is_string()).count(), 6);
 }
 
 #[cfg(feature = "local")]

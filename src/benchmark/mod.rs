@@ -18,6 +18,8 @@ pub mod simplevqa;
 pub mod sources;
 mod watch;
 
+use std::path::Path;
+
 use crate::model::{ModelIdentity, replay};
 use crate::prompt::PromptInfo;
 use crate::report::figure::Figure;
@@ -104,6 +106,10 @@ pub trait Benchmark: Send + Sync {
     /// A sample from a row of the published format, which stands in that line of its file (the first is 1). The
     /// error says what is wrong with the row; the dataset adds file and line.
     fn sample(&self, line: u64, row: serde_json::Value) -> Result<Sample, String>;
+
+    /// Told before anything is asked of it: the file that its rows are read from, the first of several. A config may name
+    /// a folder.
+    fn rows_in(&mut self, _file: &Path) {}
 
     /// Whether a sample is one of those that the section asks about; others are passed over as if they were not there.
     fn wants(&self, _sample: &Sample) -> bool {

@@ -29,7 +29,8 @@ pub(super) struct ExportArgs {
     /// The folder of results.
     #[arg(long, value_name = "DIR", default_value = "results")]
     results: PathBuf,
-    /// Write the file even if requests have no answer: what counts as wrong stands in their place.
+    /// Write the file even if requests have no answer (what counts as wrong stands in their place), or if the run is of
+    /// fewer rows than the data hold.
     #[arg(long)]
     allow_incomplete: bool,
 }
@@ -41,7 +42,7 @@ impl From<ExportError> for Failure {
                 exit::FOLDER
             }
             ExportError::Choice(_) => exit::USAGE,
-            ExportError::Incomplete { .. } => exit::INCOMPLETE,
+            ExportError::Incomplete { .. } | ExportError::Part { .. } => exit::INCOMPLETE,
         };
         match error {
             ExportError::Run(error) => error.into(),
@@ -74,6 +75,9 @@ pub(super) fn run(args: &ExportArgs) -> Result<u8, Failure> {
         (_, Err(error)) => return Err(error.into()),
         (Some(Ok(done)), Ok(())) => {
             print(&format!("{}: {} lines\n", path.display(), done.lines))?;
+            if done.lines < done.rows {
+                eprintln!("incomplete: {} of {} claims", done.lines, done.rows);
+            }
             if done.unanswered > 0 {
                 eprintln!("incomplete: {} lines are of requests without an answer", done.unanswered);
             }

@@ -282,6 +282,9 @@ struct ScoreArgs {
     /// A file of predictions to score in place of a run.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["run", "judge"], requires = "benchmark")]
     predictions: Option<PathBuf>,
+    /// Print the scores of the predictions as JSON, in full precision, in place of tables.
+    #[arg(long, requires = "predictions")]
+    json: bool,
     /// The benchmark that the predictions are for.
     #[arg(long, value_name = "NAME", requires = "predictions")]
     benchmark: Option<String>,

@@ -104,12 +104,13 @@ fn section(
         .map_err(|e| at("prompt", &e))?;
     shots::put(config, &mut prompts).map_err(|e| at("shots", &e))?;
     let window = loaded.config.model.hearing().audio.window;
-    let benchmark = benchmark::build(config, prompts.clone(), window).map_err(|e| at(e.key(), &e))?;
+    let mut benchmark = benchmark::build(config, prompts.clone(), window).map_err(|e| at(e.key(), &e))?;
     // The media of answers that are there already need not be there.
     let there =
         loaded.config.model.replay.is_some().then(|| BenchmarkConfig { media: None, ..config.clone() });
     let dataset = data::open(there.as_ref().unwrap_or(config), unprepared)
         .map_err(|(key, sentence)| at(key, &sentence))?;
+    benchmark.rows_in(dataset.index());
     Ok(Section { config: config.clone(), benchmark: Arc::from(benchmark), prompts, dataset })
 }
 

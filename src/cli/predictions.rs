@@ -20,6 +20,8 @@ pub(super) struct Predictions<'a> {
     pub(super) file: &'a Path,
     /// The gold; the dev split in the benchmark's data folder where it is not named.
     pub(super) gold: Option<&'a Path>,
+    /// Whether scores are printed as JSON in place of tables.
+    pub(super) json: bool,
 }
 
 fn failure(message: impl std::fmt::Display) -> Failure {
@@ -70,6 +72,14 @@ pub(super) fn score(asked: &Predictions<'_>) -> Result<u8, Failure> {
         Some(scorer) => scorer.finish(),
         None => by_id(asked, gold)?.finish(),
     };
+    for warning in &scores.warnings {
+        eprintln!("warning: {warning}");
+    }
+    if asked.json {
+        let text = serde_json::to_string_pretty(&scores).map_err(failure)?;
+        print(&format!("{text}\n"))?;
+        return Ok(exit::DONE);
+    }
     let stem = gold.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     let config = section(asked.benchmark, gold);
     let wording = benchmark::harness_wording(asked.benchmark).map_err(failure)?;
@@ -84,9 +94,6 @@ pub(super) fn score(asked: &Predictions<'_>) -> Result<u8, Failure> {
         first.notes.retain(|note| !note.starts_with("rows that could not be read"));
     }
     print(&tables.iter().map(crate::report::table::Table::markdown).collect::<Vec<_>>().join("\n"))?;
-    for warning in &scores.warnings {
-        eprintln!("warning: {warning}");
-    }
     Ok(exit::DONE)
 }
 

@@ -13,7 +13,8 @@ use crate::run::score;
 /// `harness score RUN`
 pub(super) fn score(args: &ScoreArgs) -> Result<u8, Failure> {
     if let (Some(file), Some(benchmark)) = (&args.predictions, &args.benchmark) {
-        return predictions::score(&Predictions { benchmark, file, gold: args.data.as_deref() });
+        let (gold, json) = (args.data.as_deref(), args.json);
+        return predictions::score(&Predictions { benchmark, file, gold, json });
     }
     let folder = find_run(args.run.as_deref().unwrap_or_default(), &args.results)?;
     let scores = score::score(&folder, args.judge.as_deref())?;

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use super::journal::{Journal, JournalError};
+use super::manifest::DatasetFacts;
 use super::plan::{PlanFileError, read_plan};
 use super::score::{ScoreError, manifest_of, sections};
 
@@ -35,6 +36,19 @@ pub enum ExportError {
         /// All of them.
         planned: u64,
     },
+    /// The run is of fewer rows than the data hold.
+    #[error(
+        "{taken} of {all} claims: a file for the authors needs a line for every row of the split; {remedy}, or give \
+         --allow-incomplete to write it as it is"
+    )]
+    Part {
+        /// Rows that the run is of.
+        taken: u64,
+        /// Rows of the data.
+        all: u64,
+        /// What to do.
+        remedy: &'static str,
+    },
     /// The file cannot be written.
     #[error("the export cannot be written: {0}")]
     Write(#[from] io::Error),
@@ -60,6 +74,8 @@ pub struct Exported {
     pub lines: u64,
     /// Of these, those of requests without an answer.
     pub unanswered: u64,
+    /// Rows of the data, those that could not be read too.
+    pub rows: u64,
 }
 
 /// The section and condition that an export is of.
@@ -107,10 +123,20 @@ pub fn export(
     let manifest = manifest_of(folder)?;
     let all = sections(folder, &manifest, None)?;
     let found = all.iter().find(|(config, ..)| config.label == section);
-    let (_, _, benchmark) =
+    let (_, facts, benchmark) =
         found.ok_or_else(|| ExportError::Choice(format!("the run has no section `{section}`")))?;
     let journal = Journal::read(&folder.join("responses.jsonl"))?;
-    let mut done = Exported { lines: 0, unanswered: 0 };
+    let DatasetFacts { samples, unreadable_rows, .. } = facts.dataset;
+    let rows = samples.saturating_add(unreadable_rows);
+    if facts.samples < rows && !allow_incomplete {
+        let remedy = if unreadable_rows > 0 {
+            "repair the rows that could not be read, and run the config again"
+        } else {
+            "run the config without `limit`"
+        };
+        return Err(ExportError::Part { taken: facts.samples, all: rows, remedy });
+    }
+    let mut done = Exported { lines: 0, unanswered: 0, rows };
     for planned in read_plan(folder)? {
         let planned = planned?;
         if planned.benchmark != section || planned.conditions.iter().all(|name| name != condition) {

@@ -324,7 +324,9 @@ pub(super) fn sections<'a>(
                 Some((_, texts)) => facts.prompts.clone().with(texts),
                 None => facts.prompts.clone(),
             };
-            Ok((config, facts, benchmark_of(folder, &manifest.config, config, prompts)?))
+            let mut benchmark = benchmark_of(folder, &manifest.config, config, prompts)?;
+            benchmark.rows_in(&facts.dataset.index);
+            Ok((config, facts, benchmark))
         })
         .collect()
 }

@@ -20,6 +20,10 @@ pub struct DumpPage<'a> {
 impl<'a> DumpPage<'a> {
     /// Reads a line of a dump.
     pub fn read(line: &'a str) -> Result<Self, String> {
+        // A list of the values alone would be read as well.
+        if !line.trim_start().starts_with('{') {
+            return Err("not a page (expected an object with `id` and `lines`)".to_owned());
+        }
         serde_json::from_str(line).map_err(|e| format!("not a page (expected `id` and `lines`): {e}"))
     }
 
@@ -129,6 +133,7 @@ mod tests {
         let page = DumpPage::read(r#"{"id": "甲_(湖)", "text": "x", "lines": "0\t\"一\"\n1\t二"}"#).unwrap();
         assert_eq!((&*page.id, page.sentences()), ("甲_(湖)", vec![(0, "\"一\""), (1, "二")]));
         assert!(DumpPage::read("{\"id\": 1}").unwrap_err().contains("expected `id` and `lines`"));
+        assert!(DumpPage::read(r#"["甲", "0\t一"]"#).unwrap_err().contains("expected an object"));
         let mut seen = Vec::new();
         let text = b"a\r\n\n \n\xff\nb";
         each_line(&text[..], |number, line| {

@@ -135,6 +135,9 @@ proptest! {
     ) {
         let place = Place::new(&made, jobs);
         let index = place.open().unwrap();
+        // Pages that a later one supersedes are not found, and do not count.
+        let counts = |at: usize| made[at + 1..].iter().all(|(title, _)| *title != made[at].0);
+        let made: Vec<_> = (0..made.len()).filter(|at| counts(*at)).map(|at| made[at].clone()).collect();
         let found = index.searcher().search(&text, made.len()).unwrap();
         let expect = plain(&made, &text);
         prop_assert_eq!(found.len(), expect.len());

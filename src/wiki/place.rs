@@ -68,6 +68,11 @@ pub(super) fn check(bytes: &[u8]) -> u64 {
     u64_at(blake3::hash(bytes).as_bytes(), 0).unwrap_or_default()
 }
 
+/// The eight bytes of the hash that follow those of [`check`].
+pub(super) fn more_of_check(bytes: &[u8]) -> u64 {
+    u64_at(blake3::hash(bytes).as_bytes(), 8).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -94,4 +94,25 @@ mod tests {
         let found = pages_for(&store, None, "甲湖的面積是十平方公里", 1).unwrap();
         assert_eq!(titles(&found), ["甲湖"]);
     }
+
+    /// What search shows of a title is what a look-up of the title gives.
+    #[test]
+    fn a_page_that_is_superseded_is_not_shown() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pages");
+        let mut builder = StoreBuilder::new(std::fs::File::create(&path).unwrap()).unwrap();
+        for (title, text) in [("樹高城", "舊版由雨羊人創立。"), ("丙", "丙是人。"), ("樹高城", "新版。")]
+        {
+            builder.add(title, &[(0, text)]).unwrap();
+        }
+        builder.finish("n").unwrap();
+        let store = Store::open(&path).unwrap();
+        let index = dir.path().join("index");
+        build_index(&store, &index, NonZeroUsize::MIN, &|_| ()).unwrap();
+        let index = Index::open(&index, &store).unwrap();
+        let mut searcher = index.searcher();
+        assert!(pages_for(&store, Some(&mut searcher), "由雨羊人創立", 3).unwrap().is_empty());
+        let found = pages_for(&store, Some(&mut searcher), "高城的新版", 3).unwrap();
+        assert_eq!(found.iter().map(|page| page.sentence(0)).collect::<Vec<_>>(), [Some("新版。")]);
+    }
 }

@@ -111,7 +111,7 @@ impl Store {
                 continue;
             }
             let (at, length, sum) = (u64_at(entry, 8), u32_at(entry, 16), u32_at(entry, 20));
-            let page = self.record(at.unwrap_or_default(), u64::from(length.unwrap_or_default()), sum)?;
+            let page = self.record(at.unwrap_or_default(), length.unwrap_or_default(), sum)?;
             if page.title() == title {
                 return Ok(Some(page));
             }
@@ -119,7 +119,7 @@ impl Store {
         Ok(None)
     }
 
-    /// A page by its number, from 0, in the order of the dump. `None` beyond the last one.
+    /// A page by its number, from 0, in the order of the dump, each title once. `None` beyond the last one.
     pub fn by_number(&self, number: u32) -> Result<Option<Page>, WikiError> {
         if u64::from(number) >= self.facts.pages {
             return Ok(None);
@@ -127,18 +127,18 @@ impl Store {
         let mut place = [0; PLACE];
         read_at(&self.file, &mut place, self.order + u64::from(number) * PLACE as u64)
             .map_err(WikiError::io(&self.path))?;
-        let (at, length) = (u64_at(&place, 0), u64_at(&place, 8));
-        self.record(at.unwrap_or_default(), length.unwrap_or_default(), None).map(Some)
+        let (at, length, sum) = (u64_at(&place, 0), u32_at(&place, 8), u32_at(&place, 12));
+        self.record(at.unwrap_or_default(), length.unwrap_or_default(), sum).map(Some)
     }
 
-    fn record(&self, at: u64, length: u64, sum: Option<u32>) -> Result<Page, WikiError> {
+    fn record(&self, at: u64, length: u32, sum: Option<u32>) -> Result<Page, WikiError> {
         let damaged = || WikiError::damaged(&self.path, format!("the page at byte {at} is damaged"));
-        let end = at.checked_add(length).ok_or_else(damaged)?;
-        if end > self.table || length > MOST_RECORD as u64 {
+        let end = at.checked_add(u64::from(length)).ok_or_else(damaged)?;
+        if end > self.table || length > MOST_RECORD as u32 {
             return Err(damaged());
         }
         let record = part(&self.file, at, length as usize).map_err(WikiError::io(&self.path))?;
-        if sum.is_some_and(|sum| sum != check(&record) as u32) {
+        if sum != Some(check(&record) as u32) {
             return Err(damaged());
         }
         Page::new(record).ok_or_else(damaged)

@@ -43,13 +43,14 @@ impl Cfever {
         }
         if self.conditions.contains(&Condition::Bm25) {
             found.push(format!(
-                "`bm25` shows the {} sentences that fit the claim best, ranked by us, of the pages found",
+                "`bm25` shows at most {} sentences of the pages found, those that fit the claim best, ranked by us",
                 self.candidates
             ));
         }
         if self.conditions.contains(&Condition::Oracle) {
             found.push(
-                "`oracle` shows the gold sentences: a diagnosis, comparable with no published figure"
+                "`oracle` shows the gold sentences, filled up with others to the same number whatever the label, as far as \
+                 the pages go: a diagnosis, comparable with no published figure"
                     .to_owned(),
             );
         }

@@ -8,15 +8,19 @@
 
 mod deviations;
 mod node;
+mod published_scorer;
 pub mod row;
 mod score;
 mod scorer;
 mod submission;
 mod tables;
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use super::build::{BuildError, Entry, PromptText, check_keys, check_names, check_prompts};
+use super::sources::Expect;
 use super::{
     Benchmark, BenchmarkScores, DataCheck, Draft, JudgeSetup, RunFacts, Scorer, SubmissionScorer, sources,
 };
@@ -32,6 +36,8 @@ use row::{Candidate, Found, Row, Shot, distinct};
 pub const NAME: &str = "cfever";
 /// The split that can be scored.
 const DEV: &str = "dev";
+/// The split whose labels the authors keep.
+const TEST: &str = "test";
 /// The sentences that a model is shown where the config does not say it.
 const CANDIDATES: usize = 20;
 
@@ -128,6 +134,17 @@ pub(super) fn entry() -> Entry {
     }
 }
 
+/// The split of a file, by its name: `dev.jsonl`, `cfever-dev.parquet` and `dev-00000-of-00001.parquet` are all `dev`.
+fn split_of(file: &Path) -> String {
+    let stem = file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    let is_part = |name: &str| stem.split(['-', '_', '.']).any(|part| part == name);
+    let known: Vec<&str> = [DEV, TEST, "train"].into_iter().filter(|name| is_part(name)).collect();
+    match known.as_slice() {
+        [one] => (*one).to_owned(),
+        _ => stem,
+    }
+}
+
 /// A scorer of files of predictions.
 pub(super) fn submission_scorer() -> Box<dyn SubmissionScorer> {
     Box::new(submission::Scorer::default())
@@ -142,7 +159,7 @@ pub struct Cfever {
     profile: Profile,
     candidates: usize,
     shots: usize,
-    /// The split, as the file of the data is called.
+    /// The split, as the file of the rows is called.
     split: String,
 }
 
@@ -152,7 +169,6 @@ impl Cfever {
         check_keys(NAME, config, &["max_candidates", "shots"])?;
         let conditions = Condition::parse_all(&config.conditions)?;
         check_prompts(&prompts, &TEXTS, &needed(&conditions))?;
-        let stem = config.data.file_stem().map(|stem| stem.to_string_lossy().into_owned());
         Ok(Self {
             names: conditions.iter().map(|condition| condition.name().to_owned()).collect(),
             conditions,
@@ -160,7 +176,7 @@ impl Cfever {
             profile: config.profile,
             candidates: config.max_candidates.map_or(CANDIDATES, |n| n as usize),
             shots: config.shots as usize,
-            split: stem.unwrap_or_default(),
+            split: split_of(&config.data),
         })
     }
 
@@ -291,12 +307,18 @@ impl Benchmark for Cfever {
         Ok(Sample { id: read.id.to_string(), row })
     }
 
+    fn rows_in(&mut self, file: &Path) {
+        self.split = split_of(file);
+    }
+
     fn data_check(&self) -> Option<DataCheck> {
-        // What is expected is the dev split; of the test split nothing but its ids is known.
-        if self.split == "test" {
-            return None;
+        let expect = sources::sources(NAME).ok()?.expect;
+        if self.split != TEST {
+            return DataCheck::new(expect);
         }
-        DataCheck::new(sources::sources(NAME).ok()?.expect)
+        // What is expected is the dev split; of the test split neither labels nor domains are published.
+        let rows = expect.files.iter().find(|file| file.path.ends_with("/test.jsonl")).map(|file| file.rows);
+        DataCheck::new(Expect { rows, unique: expect.unique, ..Expect::default() })
     }
 
     fn requests(&self, sample: &Sample) -> Vec<Draft> {
@@ -313,7 +335,7 @@ impl Benchmark for Cfever {
     }
 
     fn scorer(&self, _judge: Option<&JudgeSetup>) -> Box<dyn Scorer> {
-        Box::new(scorer::CfeverScorer::new(&self.conditions, self.profile))
+        Box::new(scorer::CfeverScorer::new(&self.conditions, self.profile, self.candidates))
     }
 
     fn tables(

@@ -12,11 +12,18 @@ use crate::metric::fever::{Label, Sentence};
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Node<'a> {
     Null,
+    Bool(bool),
     Int(i64),
+    /// A whole number that is written without a fraction and that no `i64` holds.
+    Long,
+    /// A number with a fraction or an exponent, or a whole one of more than 64 bits.
+    Float(f64),
     Text(Cow<'a, str>),
     List(Vec<Node<'a>>),
-    /// Anything else, by its name.
-    Other(&'static str),
+    /// An object, and whether it has no fields.
+    Object {
+        empty: bool,
+    },
 }
 
 impl Node<'_> {
@@ -24,10 +31,13 @@ impl Node<'_> {
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Self::Null => "null",
+            Self::Bool(_) => "true or false",
             Self::Int(_) => "a whole number",
+            Self::Long => "a number of more than 63 bits",
+            Self::Float(_) => "a number with a fraction",
             Self::Text(_) => "a string",
             Self::List(_) => "a list",
-            Self::Other(kind) => kind,
+            Self::Object { .. } => "an object",
         }
     }
 }
@@ -45,8 +55,8 @@ impl<'de: 'a, 'a> Visitor<'de> for NodeVisitor<'a> {
         Ok(Node::Null)
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<Node<'a>, E> {
-        Ok(Node::Other("true or false"))
+    fn visit_bool<E>(self, value: bool) -> Result<Node<'a>, E> {
+        Ok(Node::Bool(value))
     }
 
     fn visit_i64<E>(self, number: i64) -> Result<Node<'a>, E> {
@@ -54,11 +64,11 @@ impl<'de: 'a, 'a> Visitor<'de> for NodeVisitor<'a> {
     }
 
     fn visit_u64<E>(self, number: u64) -> Result<Node<'a>, E> {
-        Ok(i64::try_from(number).map_or(Node::Other("a number of more than 63 bits"), Node::Int))
+        Ok(i64::try_from(number).map_or(Node::Long, Node::Int))
     }
 
-    fn visit_f64<E>(self, _: f64) -> Result<Node<'a>, E> {
-        Ok(Node::Other("a number with a fraction"))
+    fn visit_f64<E>(self, number: f64) -> Result<Node<'a>, E> {
+        Ok(Node::Float(number))
     }
 
     fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Node<'a>, E> {
@@ -78,8 +88,11 @@ impl<'de: 'a, 'a> Visitor<'de> for NodeVisitor<'a> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Node<'a>, A::Error> {
-        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(Node::Other("an object"))
+        let mut empty = true;
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {
+            empty = false;
+        }
+        Ok(Node::Object { empty })
     }
 }
 

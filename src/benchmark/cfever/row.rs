@@ -77,6 +77,10 @@ impl Row {
         };
         let found = match row.get("found") {
             None => None,
+            // A list of the values alone would be read as well.
+            Some(found) if !found.is_object() => {
+                return Err(format!("row {id}: `found` is not what `harness prepare` writes: not an object"));
+            }
             Some(found) => {
                 let read = Found::deserialize(found);
                 Some(
@@ -105,11 +109,14 @@ fn gold(label: &Value, evidence: Option<&Value>) -> Result<Gold<'static>, String
 fn node(value: &Value) -> Node<'static> {
     match value {
         Value::Null => Node::Null,
-        Value::Bool(_) => Node::Other("true or false"),
-        Value::Number(number) => number.as_i64().map_or(Node::Other("a number with a fraction"), Node::Int),
+        Value::Bool(value) => Node::Bool(*value),
+        Value::Number(number) if number.is_u64() && !number.is_i64() => Node::Long,
+        Value::Number(number) => {
+            number.as_i64().map_or(Node::Float(number.as_f64().unwrap_or_default()), Node::Int)
+        }
         Value::String(text) => Node::Text(Cow::Owned(text.clone())),
         Value::Array(items) => Node::List(items.iter().map(node).collect()),
-        Value::Object(_) => Node::Other("an object"),
+        Value::Object(fields) => Node::Object { empty: fields.is_empty() },
     }
 }
 

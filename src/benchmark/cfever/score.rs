@@ -44,6 +44,8 @@ pub(super) const REPLIES: &str = "replies";
 
 /// The k of page retrieval; `None` is all pages.
 const PAGE_KS: [Option<usize>; 6] = [Some(1), Some(3), Some(5), Some(7), Some(10), None];
+/// The caps that figures are given for beside the five of [`CAP`]: those of the reference; `None` is none.
+const CAPS: [Option<usize>; 3] = [Some(1), Some(3), None];
 /// The k of sentences shown.
 const SENTENCE_KS: [Option<usize>; 3] = [Some(CAP), Some(10), None];
 
@@ -59,7 +61,7 @@ pub(super) const OTHER: &str = "other";
 #[derive(Debug, Default)]
 pub(super) struct Sheet {
     all: Tally,
-    uncapped: Tally,
+    capped: [Tally; CAPS.len()],
     recipe: RecipeTally,
     labels: BTreeMap<Label, Tally>,
     domains: BTreeMap<String, Tally>,
@@ -79,7 +81,9 @@ impl Sheet {
     ) {
         let found = official(gold, prediction, Some(CAP));
         self.all.add(&found);
-        self.uncapped.add(&official(gold, prediction, None));
+        for (cap, tally) in CAPS.into_iter().zip(&mut self.capped) {
+            tally.add(&official(gold, prediction, cap));
+        }
         self.recipe.add(recipe(gold, prediction));
         self.labels.entry(gold.label).or_default().add(&found);
         self.confusion.add(gold.label, label);
@@ -112,15 +116,15 @@ impl Sheet {
     pub(super) fn metrics(&self, condition: &str, evidence: bool) -> Vec<MetricValue> {
         let mut list = List { condition, metrics: Vec::new() };
         list.tally(&self.all, &Tags::new(), evidence);
-        if evidence && let (Some(all), Some((recall, fever))) = (self.all.figures(), self.recipe.figures()) {
+        if evidence && let Some((recall, fever)) = self.recipe.figures() {
             let none = Tags::new();
-            let n = self.all.verifiable;
-            list.push(PRECISION, &none, (n > 0).then_some(all.precision), n, &[]);
-            list.push(RECALL, &none, (n > 0).then_some(all.recall), n, &[("found", self.all.found)]);
-            list.push(F1, &none, (n > 0).then_some(all.f1), n, &[]);
-            let uncapped = self.uncapped.figures().map(|figures| figures.strict);
-            let cap = Tags::from([("cap".to_owned(), "none".to_owned())]);
-            list.push(FEVER_SCORE, &cap, uncapped, self.uncapped.claims, &[("right", self.uncapped.strict)]);
+            list.evidence(&self.all, &none);
+            for (cap, tally) in CAPS.into_iter().zip(&self.capped) {
+                let cap = cap.map_or_else(|| "none".to_owned(), |cap| cap.to_string());
+                let cap = Tags::from([("cap".to_owned(), cap)]);
+                list.tally(tally, &cap, true);
+                list.evidence(tally, &cap);
+            }
             list.push(RECIPE_FEVER, &none, Some(fever), self.recipe.claims, &[("right", self.recipe.fever)]);
             let found = [("found", self.recipe.evidence)];
             list.push(RECIPE_RECALL, &none, Some(recall), self.recipe.claims, &found);
@@ -178,6 +182,14 @@ impl List<'_> {
             n,
             counts: counts.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect(),
         });
+    }
+
+    /// Precision, recall and F1 of evidence.
+    fn evidence(&mut self, tally: &Tally, group: &Tags) {
+        let (figures, n) = (tally.figures().filter(|_| tally.verifiable > 0), tally.verifiable);
+        self.push(PRECISION, group, figures.map(|figures| figures.precision), n, &[]);
+        self.push(RECALL, group, figures.map(|figures| figures.recall), n, &[("found", tally.found)]);
+        self.push(F1, group, figures.map(|figures| figures.f1), n, &[]);
     }
 
     fn tally(&mut self, tally: &Tally, group: &Tags, evidence: bool) {

@@ -31,16 +31,20 @@ struct State {
     unparsed: u64,
     /// Answers about claims without gold.
     unlabelled: u64,
+    /// The most sentences that were shown with a claim.
+    most_shown: usize,
 }
 
 /// Scores of one section.
 pub(super) struct CfeverScorer {
     states: Vec<State>,
     profile: Profile,
+    /// The most sentences that may be shown.
+    candidates: usize,
 }
 
 impl CfeverScorer {
-    pub(super) fn new(conditions: &[Condition], profile: Profile) -> Self {
+    pub(super) fn new(conditions: &[Condition], profile: Profile, candidates: usize) -> Self {
         let state = |condition: &Condition| State {
             condition: *condition,
             counts: ConditionCounts::new(condition.name()),
@@ -49,8 +53,9 @@ impl CfeverScorer {
             answers: 0,
             unparsed: 0,
             unlabelled: 0,
+            most_shown: 0,
         };
-        Self { states: conditions.iter().map(state).collect(), profile }
+        Self { states: conditions.iter().map(state).collect(), profile, candidates }
     }
 }
 
@@ -95,6 +100,7 @@ impl State {
     fn add(&mut self, planned: &Planned, response: Option<&Response>) {
         self.counts.count(response.map(|response| response.outcome));
         let (gold, shown) = (gold(planned), shown(planned));
+        self.most_shown = self.most_shown.max(shown.len());
         // What a search found does not depend on the answer.
         if let Some(gold) = &gold {
             if self.condition.has_evidence() {
@@ -144,6 +150,16 @@ impl Scorer for CfeverScorer {
                 warnings.push(format!(
                     "{name}: {} of {} replies have no label that can be read; they count as wrong",
                     state.unparsed, state.answers
+                ));
+            }
+            if state.condition.has_evidence()
+                && state.counts.planned > 0
+                && state.most_shown < self.candidates
+            {
+                warnings.push(format!(
+                    "{name}: no claim was shown more than {} sentences: the rows hold no more, though `max_candidates` is \
+                     {} (harness prepare cfever --sentences)",
+                    state.most_shown, self.candidates
                 ));
             }
             if state.unlabelled > 0 {

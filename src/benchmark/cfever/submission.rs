@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::node::{Node, gold_sets};
+use super::published_scorer::Published;
 use super::score::{Sheet, scores_of};
 use crate::benchmark::{BenchmarkScores, SubmissionAdded, SubmissionScorer};
 use crate::metric::fever::{Gold, Label, Prediction, Sentence, pages};
@@ -61,25 +62,13 @@ impl PredictionLine<'_> {
 }
 
 fn read<'a, T: Deserialize<'a>>(line: &'a str) -> Result<T, String> {
-    serde_json::from_str(line).map_err(|e| format!("not a row of this form: {e}"))
-}
-
-/// What the published scorer would have made of a malformed prediction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Published {
-    Stops(&'static str),
-    Misses,
-    Passes,
-}
-
-impl std::fmt::Display for Published {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Stops(error) => write!(f, "the published scorer would have stopped here ({error})"),
-            Self::Misses => f.write_str("the published scorer would have counted a miss"),
-            Self::Passes => f.write_str("the published scorer would not have looked at it"),
-        }
+    // A list of the values alone would be read as well, without a word of what is which.
+    match line.trim_start().chars().next() {
+        Some('{') => {}
+        Some('[') => return Err("expected one object a line, found a list".to_owned()),
+        _ => return Err("not a row of this form: expected one object a line".to_owned()),
     }
+    serde_json::from_str(line).map_err(|e| format!("not a row of this form: {e}"))
 }
 
 /// Scores predictions as they come.
@@ -88,6 +77,10 @@ pub(super) struct Scorer {
     sheet: Sheet,
     /// Predictions that carry gold.
     carried: u64,
+    /// Predictions of a label.
+    labelled: u64,
+    /// Of these, those that name sentences.
+    with_evidence: u64,
 }
 
 impl SubmissionScorer for Scorer {
@@ -99,9 +92,9 @@ impl SubmissionScorer for Scorer {
         read::<PredictionLine<'_>>(line)?.id()
     }
 
-    fn add(&mut self, gold: &str, prediction: &str) -> Result<SubmissionAdded, String> {
+    fn add(&mut self, gold: &str, raw: &str) -> Result<SubmissionAdded, String> {
         let gold = read::<GoldLine<'_>>(gold).map_err(|e| format!("gold: {e}"))?;
-        let mut line = read::<PredictionLine<'_>>(prediction)?;
+        let mut line = read::<PredictionLine<'_>>(raw)?;
         let id = line.id()?;
         if id != gold.id {
             return Ok(SubmissionAdded::OtherId);
@@ -117,7 +110,9 @@ impl SubmissionScorer for Scorer {
         };
         // A page retriever predicts nothing else.
         if ranked.is_none() || line.predicted_label.is_some() || line.predicted_evidence.is_some() {
-            let prediction = checked(&gold, line).map_err(of_row)?;
+            let prediction = checked(&gold, line, raw).map_err(of_row)?;
+            self.labelled += 1;
+            self.with_evidence += u64::from(!prediction.evidence.is_empty());
             let label = Label::upper(&prediction.label);
             self.sheet.add(&gold, &prediction, label, domain.as_deref());
         }
@@ -135,7 +130,14 @@ impl SubmissionScorer for Scorer {
                 self.carried
             ));
         }
-        let metrics = self.sheet.metrics(CONDITION, true);
+        let evidence = self.with_evidence > 0;
+        if self.labelled > 0 && !evidence {
+            warnings.push(
+                "no prediction names a sentence, so there is no FEVER Score: right undecidable claims alone would make it"
+                    .to_owned(),
+            );
+        }
+        let metrics = self.sheet.metrics(CONDITION, evidence);
         scores_of(Profile::Official, Vec::new(), metrics, warnings)
     }
 }
@@ -159,63 +161,63 @@ fn titles<'a>(list: &'a Node<'a>) -> Result<Vec<&'a str>, String> {
     items.iter().map(title).collect()
 }
 
-/// The prediction of a line, or what is wrong with it.
-fn checked<'a>(gold: &Gold<'_>, line: PredictionLine<'a>) -> Result<Prediction<'a>, String> {
-    const ASSERTION: Published = Published::Stops("AssertionError");
-    const TYPE: Published = Published::Stops("TypeError");
+/// The prediction of a line, or what is wrong with it and what the published scorer would have made of that.
+fn checked<'a>(gold: &Gold<'_>, line: PredictionLine<'a>, raw: &str) -> Result<Prediction<'a>, String> {
+    let there = line.predicted_evidence.is_some();
     let label = match line.predicted_label {
         Some(Node::Text(label)) => label,
-        Some(other) => {
-            let problem = format!("`predicted_label` must be a string, found {}", other.kind());
-            return Err(format!("{problem}; {}", Published::Stops("AttributeError")));
-        }
-        None => return Err(format!("there is no `predicted_label`; {ASSERTION}")),
-    };
-    let verifiable = gold.label.is_verifiable();
-    let right = Label::upper(&label) == Some(gold.label);
-    let items = match line.predicted_evidence {
-        Some(Node::List(items)) => items,
-        None => return Err(format!("there is no `predicted_evidence`: write [] for none; {ASSERTION}")),
-        Some(other) => {
-            let published = match other {
-                Node::Null if right || verifiable => TYPE,
-                _ if right => ASSERTION,
-                Node::Text(_) if verifiable => Published::Misses,
-                _ if verifiable => TYPE,
-                _ => Published::Passes,
-            };
-            let none = if other == Node::Null { ": write [] for none" } else { "" };
-            let problem = format!("`predicted_evidence` must be a list, found {}{none}", other.kind());
+        other => {
+            let published = Published::of_label(other.as_ref(), there);
+            let problem = other.map_or_else(
+                || "there is no `predicted_label`".to_owned(),
+                |other| format!("`predicted_label` must be a string, found {}", other.kind()),
+            );
             return Err(format!("{problem}; {published}"));
         }
     };
-    let mut evidence = Vec::with_capacity(items.len());
-    for (number, item) in items.into_iter().enumerate() {
-        let sentence = sentence(item).map_err(|found| {
-            let published = match (right, verifiable) {
-                (true, _) => ASSERTION,
-                (false, true) => Published::Misses,
-                (false, false) => Published::Passes,
-            };
-            format!(
-                "item {} of `predicted_evidence` must be [page, line], a string and a whole number, found {found}; \
-                 {published}",
-                number + 1
-            )
-        })?;
-        evidence.push(sentence);
+    let right = Label::upper(&label) == Some(gold.label);
+    let items = match line.predicted_evidence {
+        Some(Node::List(items)) => items,
+        None => {
+            let published = Published::NO_EVIDENCE;
+            return Err(format!("there is no `predicted_evidence`: write [] for none; {published}"));
+        }
+        Some(other) => {
+            let none = if other == Node::Null { ": write [] for none" } else { "" };
+            let problem = format!("`predicted_evidence` must be a list, found {}{none}", other.kind());
+            return Err(format!("{problem}; {}", Published::of_evidence(&other, gold, right)));
+        }
+    };
+    if let Some((at, found)) = items.iter().enumerate().find_map(|(at, item)| Some((at, malformed(item)?))) {
+        let published = Published::of_items(&items, at, gold, right, raw);
+        return Err(format!(
+            "item {} of `predicted_evidence` must be [page, line], a string and a whole number, found {found}; \
+             {published}",
+            at + 1
+        ));
     }
+    let evidence = items.into_iter().filter_map(sentence).collect();
     Ok(Prediction { label, evidence })
 }
 
-fn sentence(item: Node<'_>) -> Result<Sentence<'_>, String> {
-    let Node::List(parts) = item else { return Err(item.kind().to_owned()) };
-    let length = parts.len();
+/// What an item is, where it is no sentence.
+fn malformed(item: &Node<'_>) -> Option<String> {
+    match item {
+        Node::List(parts) => match parts.as_slice() {
+            [Node::Text(_), Node::Int(_)] => None,
+            [page, line] => Some(format!("[{}, {}]", page.kind(), line.kind())),
+            parts => Some(format!("a list of {}", parts.len())),
+        },
+        other => Some(other.kind().to_owned()),
+    }
+}
+
+fn sentence(item: Node<'_>) -> Option<Sentence<'_>> {
+    let Node::List(parts) = item else { return None };
     let mut parts = parts.into_iter();
-    match (parts.next(), parts.next(), parts.next()) {
-        (Some(Node::Text(page)), Some(Node::Int(line)), None) => Ok(Sentence { page, line }),
-        (Some(page), Some(line), None) => Err(format!("[{}, {}]", page.kind(), line.kind())),
-        _ => Err(format!("a list of {length}")),
+    match (parts.next(), parts.next()) {
+        (Some(Node::Text(page)), Some(Node::Int(line))) => Some(Sentence { page, line }),
+        _ => None,
     }
 }
 

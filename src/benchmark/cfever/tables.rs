@@ -6,7 +6,7 @@ use super::score::{
     PAGE_PRECISION, PAGE_RECALL, PRECISION, RECALL, RECIPE_FEVER, RECIPE_RECALL, REPLIES,
 };
 use super::{Condition, NAME, submission};
-use crate::benchmark::{BenchmarkScores, MetricValue, notes};
+use crate::benchmark::{BenchmarkScores, ConditionCounts, MetricValue, notes};
 use crate::metric::fever::Label;
 use crate::report::published::Published;
 use crate::report::table::{Cell, Table};
@@ -85,7 +85,9 @@ impl<'a> Sheet<'a> {
         ];
         let mut rows = Vec::new();
         for condition in self.conditions() {
-            let with_evidence = Condition::parse(condition).is_none_or(Condition::has_evidence);
+            // Predictions that name no sentence have none either.
+            let with_evidence = Condition::parse(condition)
+                .map_or_else(|| self.find(FEVER_SCORE, condition, &[]).is_some(), Condition::has_evidence);
             let unparsed = self.find(REPLIES, condition, &[]).and_then(|value| value.counts.get("unparsed"));
             let unparsed = unparsed.map_or(Cell::Empty, |count| Cell::Count(*count));
             let fever = if with_evidence { self.number(FEVER_SCORE, condition, &[]) } else { Cell::text(NA) };
@@ -123,12 +125,12 @@ impl<'a> Sheet<'a> {
         let mut table = self.table("main", "claim verification, in percent", &columns, rows);
         table.notes.push(
             "official: a whole set of gold sentences within the first five and the right label (upper case), of all \
-             claims; an undecidable claim needs the label alone; evidence over claims with evidence, its recall is the \
+             claims with an answer (n); an undecidable claim needs the label alone; evidence over claims with evidence, its recall is the \
              paper's sentence recall at 5"
                 .to_owned(),
         );
         table.notes.push(
-            "recipe: all predicted sentences equal to a set, of all claims, and the label to the letter; an undecidable \
+            "recipe: all predicted sentences equal to a set, of all claims with an answer, and the label to the letter; an undecidable \
              claim can never be right"
                 .to_owned(),
         );
@@ -138,6 +140,7 @@ impl<'a> Sheet<'a> {
                     .to_owned(),
             );
         }
+        table.notes.extend(self.scores.conditions.iter().filter_map(|counts| self.failures_as_wrong(counts)));
         for condition in self.conditions() {
             if let Some(uncapped) = self.find(FEVER_SCORE, condition, &[("cap", "none")])
                 && let Some(value) = uncapped.value
@@ -154,6 +157,24 @@ impl<'a> Sheet<'a> {
         }
         table.notes.extend(notes::common(self.scores));
         table
+    }
+
+    /// The scores where claims without an answer count as wrong, as they do for the authors.
+    fn failures_as_wrong(&self, counts: &ConditionCounts) -> Option<String> {
+        let (condition, unanswered) = (&*counts.condition, counts.unanswered());
+        let labels = self.find(LABEL_ACCURACY, condition, &[]).filter(|_| unanswered > 0)?;
+        let all = labels.n.saturating_add(unanswered);
+        let share = |value: &MetricValue| {
+            let right = value.counts.get("right").copied().unwrap_or_default();
+            format!("{:.2}", right as f64 * 100.0 / all as f64)
+        };
+        let fever = self.find(FEVER_SCORE, condition, &[]);
+        let fever = fever.map(|fever| format!(", the FEVER Score {}", share(fever))).unwrap_or_default();
+        Some(format!(
+            "{condition}: {unanswered} of {all} claims have no answer; with these as wrong the label accuracy is \
+             {}{fever}",
+            share(labels)
+        ))
     }
 
     fn labels(&self) -> Option<Table> {

@@ -192,13 +192,37 @@ fn unreadable_replies_are_wrong_and_counted_and_failures_are_not_scored() {
     assert!(scores.warnings[0].contains("1 of 1 replies have no label"), "{:?}", scores.warnings);
 }
 
+/// A folder's name says nothing of what lies in it.
+#[test]
+fn the_split_is_that_of_the_file_of_the_rows() {
+    let mut benchmark = built(|config| config.data = "test".into());
+    assert_eq!(benchmark.split, "test");
+    for (file, split) in [
+        ("test/dev.jsonl", "dev"),
+        ("d/cfever-dev.jsonl", "dev"),
+        ("d/data/dev-00000-of-00001.parquet", "dev"),
+        ("dev/test.jsonl", "test"),
+        ("devtest.jsonl", "devtest"),
+        ("dev-test.jsonl", "dev-test"),
+        ("claims.jsonl", "claims"),
+    ] {
+        benchmark.rows_in(Path::new(file));
+        assert_eq!(benchmark.split, split, "{file}");
+        let expected = benchmark.data_check().unwrap().finish();
+        assert_eq!(expected[0], "0 rows instead of 3,000", "{file}");
+    }
+}
+
 #[test]
 fn claims_without_labels_are_asked_and_exported_but_not_scored() {
     let benchmark = built(|config| {
         config.conditions = vec!["claim_only".into()];
         config.data = "data/test.jsonl".into();
     });
-    assert!(benchmark.data_check().is_none());
+    // Of the test split no more than its size is published.
+    let mut check = benchmark.data_check().unwrap();
+    check.add(&json!({"id": 5, "claim": "甲。"}), &crate::benchmark::data_check::NoMedia);
+    assert_eq!(check.finish(), ["1 row instead of 3,000"]);
     let (scores, lines) =
         answered(&benchmark, json!({"id": 5, "claim": "甲。"}), &[(OK, r#"{"label":"refutes"}"#)]);
     assert!(scores.find(score::LABEL_ACCURACY, "claim_only", &[]).is_none());

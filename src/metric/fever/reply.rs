@@ -20,6 +20,8 @@ pub const NO_JSON: &str = "cfever:no_json";
 pub const NO_LABEL: &str = "cfever:no_label";
 /// The label is none of the three.
 pub const UNKNOWN_LABEL: &str = "cfever:unknown_label";
+/// The reply ends while the model still thinks: what stands there is no answer.
+pub const UNFINISHED: &str = "cfever:unfinished_thought";
 
 /// Objects that are looked at, from the end of a reply.
 const LOOKED_AT: usize = 64;
@@ -48,6 +50,9 @@ pub fn read(reply: &str, sentences: usize) -> Reply {
         Ok(Value::Object(object)) => (Some(object), JSON),
         _ => (last_object(text), JSON_IN_TEXT),
     };
+    if rule != JSON && text.contains("<think>") {
+        return Reply { rule: UNFINISHED, ..Reply::default() };
+    }
     let Some(object) = object else {
         let label = label(text);
         let rule = if label.is_some() { BARE_LABEL } else { NO_JSON };
@@ -112,12 +117,19 @@ fn last_object(text: &str) -> Option<Map<String, Value>> {
     last
 }
 
-/// The label that a word stands for: those of the data in any case, with or without the Chinese word in brackets that
-/// the prompt has behind each, and that word alone.
+/// The label that a text stands for: one of the data in any case, with or without the Chinese word in brackets that the
+/// prompt has behind each, or that word alone. Nothing else may stand there: a list of the choices is no answer.
 pub fn label(text: &str) -> Option<Label> {
-    let word = text.split(['(', '（']).next().unwrap_or_default();
+    let Some((before, within)) = text.split_once(['(', '（']) else { return word(text) };
+    let label = word(before)?;
+    // Of the same label, and the last thing that is said.
+    (word(within) == Some(label)).then_some(label)
+}
+
+/// The label of a word; signs around it do not count.
+fn word(text: &str) -> Option<Label> {
     let edge = |c: char| c.is_whitespace() || (!c.is_alphanumeric() && c != '_');
-    let word = word.trim_matches(edge).to_lowercase().replace(['_', '-'], " ");
+    let word = text.trim_matches(edge).to_lowercase().replace(['_', '-'], " ");
     match &*word.split_whitespace().collect::<Vec<_>>().join(" ") {
         "supports" | "support" | "supported" | "支持" => Some(Label::Supports),
         "refutes" | "refute" | "refuted" | "反駁" | "反驳" => Some(Label::Refutes),
@@ -164,6 +176,31 @@ mod tests {
     }
 
     #[test]
+    fn a_list_of_the_choices_is_no_answer() {
+        let choices = "supports（支持）、refutes（反駁）、NOT ENOUGH INFO（資訊不足）";
+        check(choices, None, &[], NO_JSON);
+        check(&format!("{{\"label\": \"{choices}\"}}"), None, &[], UNKNOWN_LABEL);
+        check("supports（支持）或refutes（反駁）", None, &[], NO_JSON);
+        check("supports（反駁）", None, &[], NO_JSON);
+        check("supports (or refutes)", None, &[], NO_JSON);
+        check("supports / refutes / NOT ENOUGH INFO", None, &[], NO_JSON);
+        check("refutes（反駁）。", Some(Label::Refutes), &[], BARE_LABEL);
+        check("反駁 (refutes)", Some(Label::Refutes), &[], BARE_LABEL);
+        check("（支持）", None, &[], NO_JSON);
+    }
+
+    #[test]
+    fn a_thought_that_does_not_end_is_no_answer() {
+        let cut = r#"<think>The label may be {"label": "supports", "evidence": [4]} but"#;
+        check(cut, None, &[], UNFINISHED);
+        check("<think>supports", None, &[], UNFINISHED);
+        check(&format!("first.</think> {cut}"), None, &[], UNFINISHED);
+        check(&format!("{cut}</think>supports"), Some(Label::Supports), &[], BARE_LABEL);
+        let within = r#"{"label": "supports", "evidence": [1], "why": "<think>"}"#;
+        check(within, Some(Label::Supports), &[1], JSON);
+    }
+
+    #[test]
     fn what_is_passed_over_is_counted() {
         let reply =
             r#"{"label": "supports", "evidence": [1, 13, 0, -2, 1.5, "x", [2], 2, 2, 3, 4, 5, 6, 7]}"#;
@@ -178,7 +215,7 @@ mod tests {
             let found = read(&text, sentences);
             prop_assert!(found.evidence.len() <= CAP);
             prop_assert!(found.evidence.iter().all(|number| (1..=sentences).contains(number)));
-            let failed = [NO_JSON, NO_LABEL, UNKNOWN_LABEL].contains(&found.rule);
+            let failed = [NO_JSON, NO_LABEL, UNKNOWN_LABEL, UNFINISHED].contains(&found.rule);
             prop_assert_eq!(found.label.is_none(), failed);
         }
 

@@ -159,7 +159,7 @@ impl Rows<'_> {
         let id = row.get("id").and_then(Value::as_i64).unwrap_or_default();
         let mut facts = Facts { rows: 1, ..Facts::default() };
         let Settings { pages: most, sentences: k, .. } = *self.settings;
-        let (titles, pages) = match self.retrieval {
+        let (titles, found_pages) = match self.retrieval {
             Retrieval::Own => {
                 let pages = wiki.pages(&claim, most)?;
                 (pages.iter().map(|page| page.title().to_owned()).collect(), pages)
@@ -179,7 +179,7 @@ impl Rows<'_> {
                 (titles, pages)
             }
         };
-        let bm25 = sentences(&claim, &pages, k, &[]);
+        let bm25 = sentences(&claim, &found_pages, k, &[]);
         let mut oracle = Vec::new();
         if let Some(gold) = &gold {
             if let Some(found) = crate::metric::fever::pages(gold, &titles, None) {
@@ -190,12 +190,16 @@ impl Rows<'_> {
             facts.missing = missing.len() as u64;
             facts.examples = missing;
             oracle = gold;
-            if oracle.is_empty() && pages.is_empty() {
-                oracle.clone_from(&bm25);
-            } else {
-                let others = sentences(&claim, &pages, k.saturating_sub(oracle.len()), &oracle);
-                oracle.extend(others);
+            // As many for every label: how many are shown must not tell it. The pages of the gold alone would give fewer
+            // than the pages found do where there is no gold.
+            let mut from = pages;
+            for page in found_pages {
+                if from.iter().all(|other| other.title() != page.title()) {
+                    from.push(page);
+                }
             }
+            let others = sentences(&claim, &from, k.saturating_sub(oracle.len()), &oracle);
+            oracle.extend(others);
         }
         let retrieval = self.retrieval.as_str().to_owned();
         let found = Found { retrieval, pages: titles, bm25, oracle, shots: self.shots.to_vec() };
@@ -321,12 +325,17 @@ struct PagesRow {
 
 fn read_pages(path: &Path) -> Result<HashMap<i64, Vec<String>>, PrepareError> {
     let row = |(number, line): (u64, String)| {
-        let row: PagesRow = serde_json::from_str(&line).map_err(|e| {
+        let wrong = |e: &dyn std::fmt::Display| {
             PrepareError::Evidence(format!(
-                "{}:{number}: expected `id` and `predicted_pages`, a list of titles: {e}",
+                "{}:{number}: expected an object with `id` and `predicted_pages`, a list of titles: {e}",
                 path.display()
             ))
-        })?;
+        };
+        // A list of the values alone would be read as well.
+        if !line.trim_start().starts_with('{') {
+            return Err(wrong(&"found something else"));
+        }
+        let row: PagesRow = serde_json::from_str(&line).map_err(|e| wrong(&e))?;
         Ok((row.id, row.predicted_pages))
     };
     read_lines(path)?.into_iter().map(row).collect()

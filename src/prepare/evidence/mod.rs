@@ -29,7 +29,7 @@ pub const EVIDENCE: &str = "evidence";
 /// The record beside the rows.
 const RECORD: &str = "prepare.json";
 /// The version of store note, rows and record.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Problems that are told one by one.
 const TOLD: usize = 20;
 
@@ -100,6 +100,42 @@ impl EvidenceDone {
         if self.problems.len() < TOLD {
             self.problems.push(problem);
         }
+    }
+}
+
+/// What is wrong with a dump, as it stands in the note of the store that was made of it: it is said each time, not only
+/// when the store is made.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct DumpFaults {
+    /// Pages that a later one of the same title supersedes.
+    superseded: u64,
+    /// Lines that are no pages.
+    problems: u64,
+    /// The first of them.
+    first: Vec<String>,
+}
+
+impl DumpFaults {
+    fn read(text: &str) -> Option<Self> {
+        serde_json::from_str(text).ok()
+    }
+
+    fn add(&mut self, problem: String) {
+        self.problems += 1;
+        if self.first.len() < TOLD {
+            self.first.push(problem);
+        }
+    }
+
+    fn tell(&self, done: &mut EvidenceDone) {
+        match self.superseded {
+            0 => {}
+            1 => done.lines.push("the dump has one page twice, of which the later one counts".to_owned()),
+            n => done.lines.push(format!("the dump has {n} pages again later, of which the last ones count")),
+        }
+        done.count += self.problems;
+        let room = TOLD.saturating_sub(done.problems.len());
+        done.problems.extend(self.first.iter().take(room).cloned());
     }
 }
 
@@ -193,10 +229,11 @@ fn store(
         note.push('\n');
     }
     if let Ok(store) = Store::open(path)
-        && store.note() == note
+        && let Some(faults) = store.note().strip_prefix(&note).and_then(DumpFaults::read)
     {
         let facts = store.facts();
         done.lines.push(format!("{}: {} pages, made already", path.display(), facts.pages));
+        faults.tell(done);
         return Ok(store);
     }
     on(EvidenceEvent::Begins("pages", bytes));
@@ -204,6 +241,7 @@ fn store(
     let disk = || PrepareError::disk(&part);
     let out = BufWriter::with_capacity(1 << 20, File::create(&part).map_err(disk())?);
     let mut builder = StoreBuilder::new(out).map_err(disk())?;
+    let mut faults = DumpFaults::default();
     for dump in &sources.dump {
         let read = |source| PrepareError::Read { path: dump.clone(), source };
         let file = File::open(dump).map_err(read)?;
@@ -217,13 +255,13 @@ fn store(
                 Ok(page) if page.id.is_empty() => {}
                 Ok(page) => match builder.add(&page.id, &page.sentences()) {
                     Ok(true) => {}
-                    Ok(false) => done.problem(format!("{}: the page is longer than a page can be", at())),
+                    Ok(false) => faults.add(format!("{}: the page is longer than a page can be", at())),
                     Err(e) => {
                         failed = Some(e);
                         return Err(std::io::ErrorKind::Other.into());
                     }
                 },
-                Err(problem) => done.problem(format!("{}: {problem}", at())),
+                Err(problem) => faults.add(format!("{}: {problem}", at())),
             }
             Ok(())
         });
@@ -232,12 +270,15 @@ fn store(
         }
         walked.map_err(read)?;
     }
+    faults.superseded = builder.superseded();
+    note.push_str(&serde_json::to_string(&faults).unwrap_or_default());
     let (out, facts) = builder.finish(&note).map_err(disk())?;
     let file = out.into_inner().map_err(|e| disk()(e.into_error()))?;
     file.sync_all().map_err(disk())?;
     drop(file);
     std::fs::rename(&part, path).map_err(PrepareError::disk(path))?;
     done.lines.push(format!("{}: {} pages, {} sentences", path.display(), facts.pages, facts.sentences));
+    faults.tell(done);
     Ok(Store::open(path)?)
 }
 

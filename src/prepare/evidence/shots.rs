@@ -16,7 +16,8 @@ const SENTENCES: usize = 5;
 const PAGES: usize = 5;
 
 /// Draws as many examples as are asked for, the labels in turn. The draw depends on the seed and the ids alone. A claim
-/// whose sentences the dump does not have, or has more than an example shows, is passed over.
+/// whose sentences the dump does not have, or has more than an example shows, is passed over, and so is an undecidable one
+/// for which no page is found.
 pub(super) fn draw(
     sources: &Sources,
     settings: &Settings,
@@ -60,6 +61,10 @@ pub(super) fn draw(
         let pages = if gold.label.is_verifiable() { pages } else { wiki.pages(claim, PAGES)? };
         let others = sentences(claim, &pages, SENTENCES - known.len(), &known);
         let mut candidates: Vec<Candidate> = known.into_iter().chain(others).collect();
+        // An example without a sentence would teach that such claims are the undecidable ones.
+        if candidates.is_empty() {
+            continue;
+        }
         candidates.sort_by(|a, b| (&a.page, a.line).cmp(&(&b.page, b.line)));
         // The first set alone: it is enough.
         let set = gold.sets.first().map(Vec::as_slice).unwrap_or_default();

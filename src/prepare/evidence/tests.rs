@@ -108,7 +108,6 @@ fn rows_hold_what_was_found_for_them() {
     assert!(candidates.len() <= 4 && candidates.iter().all(|c| c["text"] != ""), "empty sentences are none");
     let oracle = rows[1]["found"]["oracle"].as_array().unwrap();
     assert_eq!(oracle[0]["page"], "乙山_(測試)");
-    assert_eq!(oracle.len(), 2, "the gold and the other sentence of its page");
     assert_eq!(rows[2]["found"]["oracle"], rows[2]["found"]["bm25"], "an undecidable claim has no gold");
     let test = &place.rows("test")[0];
     assert!(
@@ -129,6 +128,50 @@ fn rows_hold_what_was_found_for_them() {
     let done = prepare_evidence(&place.asked(), &|_| ()).unwrap();
     assert_eq!(done.count, 1, "{:?}", done.problems);
     assert!(done.problems[0].contains("wiki-003.jsonl:2: not a page"), "{:?}", done.problems);
+    // What was wrong with the dump is said again where its store is kept.
+    let again = prepare_evidence(&place.asked(), &|_| ()).unwrap();
+    assert!(again.lines[0].contains("made already"), "{:?}", again.lines);
+    assert_eq!((again.count, again.problems), (1, done.problems));
+}
+
+#[test]
+fn pages_that_stand_in_the_dump_twice_are_told() {
+    let place = Place::new();
+    place.write(
+        "wiki-pages/wiki-003.jsonl",
+        "{\"id\": \"甲湖\", \"lines\": \"0\\t甲湖的面積變了。\"}\n[\"己\", \"0\\t己。\"]\n",
+    );
+    for _ in 0..2 {
+        let done = prepare_evidence(&place.asked(), &|_| ()).unwrap();
+        assert!(
+            done.lines.iter().any(|line| line.contains("one page twice, of which the later one counts")),
+            "{:?}",
+            done.lines
+        );
+        assert!(done.problems[0].contains("wiki-003.jsonl:2: not a page (expected an object"), "{done:?}");
+    }
+    let rows = place.rows("dev");
+    let shown = rows.iter().flat_map(|row| row["found"]["bm25"].as_array().unwrap());
+    let shown: Vec<&Value> = shown.filter(|candidate| candidate["page"] == "甲湖").collect();
+    assert!(!shown.is_empty() && shown.iter().all(|candidate| candidate["text"] == "甲湖的面積變了。"));
+}
+
+/// How many sentences are shown must not tell the label.
+#[test]
+fn the_oracle_shows_as_many_for_every_label() {
+    let place = Place::new();
+    for (published, sentences) in [(false, 2), (true, 2), (true, 3), (true, 4)] {
+        if published {
+            let pages = |id: i64| json!({"id": id, "predicted_pages": ["丁城", "丙", "戊"]});
+            place.write("dev_doc10.jsonl", &lines(&[1, 2, 3].map(pages)));
+            place.write("test_doc10.jsonl", &lines(&[pages(4)]));
+        }
+        let settings = Settings { sentences, ..place.asked().settings };
+        prepare_evidence(&EvidenceAsked { settings, ..place.asked() }, &|_| ()).unwrap();
+        let rows = place.rows("dev");
+        let count = |row: &Value| row["found"]["oracle"].as_array().unwrap().len();
+        assert_eq!(rows.iter().map(count).collect::<Vec<_>>(), [sentences; 3], "{published}");
+    }
 }
 
 #[test]
@@ -187,6 +230,18 @@ fn worked_examples_are_drawn_by_the_seed_with_labels_in_turn() {
     assert!(!shots[2]["candidates"].as_array().unwrap().is_empty());
     assert_eq!(drawn(1), shots);
     assert!((2..9).any(|seed| drawn(seed) != shots), "another seed draws others");
+    // With the published pages there is no index: what has no sentence then is no example.
+    let pages = |id: i64| json!({"id": id, "predicted_pages": ["丙"]});
+    place.write("dev_doc10.jsonl", &lines(&[1, 2, 3].map(pages)));
+    place.write("test_doc10.jsonl", &lines(&[pages(4)]));
+    let train = std::fs::read_to_string(place.0.path().join("data/train.jsonl")).unwrap();
+    let nowhere = |id: i64| claim(id, "NOT ENOUGH INFO", "無名之地。", &json!([[9, null, null, null]]));
+    place.write("data/train.jsonl", &format!("{train}{}", lines(&(30..60).map(nowhere).collect::<Vec<_>>())));
+    let shots = drawn(1);
+    assert_eq!(shots[2]["label"], "NOT ENOUGH INFO");
+    assert_eq!(shots[2]["candidates"][0]["page"], "丁城");
+    std::fs::remove_file(place.0.path().join("dev_doc10.jsonl")).unwrap();
+    place.write("data/train.jsonl", &train);
     let settings = Settings { shots: 20, ..place.asked().settings };
     let error = prepare_evidence(&EvidenceAsked { settings, ..place.asked() }, &|_| ()).unwrap_err();
     assert!(error.to_string().contains("only 12 claims fit as worked examples, 20 are asked for"), "{error}");
