@@ -399,7 +399,12 @@ fn data_are_described_as_published_and_as_prepared() {
     let data = dir.path().join("2m-belebele");
     copy(&fixture("2m-belebele-f32"), &data.join("lang=amh_Ethi"));
     let look = || finish(harness().arg("data").arg(&data)).exits_with(1);
-    look().prints("by dialect: amh_Ethi 5").prints("without a length: `harness prepare 2m-belebele`");
+    look()
+        .prints("by dialect: amh_Ethi 5")
+        .prints("without a length: `harness prepare 2m-belebele`")
+        .prints("passages    all sentences recorded ")
+        .prints("segments by source: fleurs ")
+        .prints("rows with a recording: question_audio ");
     finish(&mut prepare("2m-belebele", &data, &[])).exits_with(0);
     let shown = look();
     let shown = shown

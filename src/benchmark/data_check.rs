@@ -49,6 +49,8 @@ pub struct DataCheck {
     /// The values of the columns that name a row.
     ids: HashSet<[u8; 16]>,
     same_ids: u64,
+    /// Rows without one of these columns.
+    nameless: u64,
     /// Rows by language, where a column names it.
     languages: BTreeMap<String, u64>,
     /// Rows that hold something of a language in a column of its name, by language.
@@ -84,6 +86,7 @@ impl DataCheck {
             odd_gold: BTreeMap::new(),
             ids: HashSet::new(),
             same_ids: 0,
+            nameless: 0,
             languages: BTreeMap::new(),
             nested: BTreeMap::new(),
         })
@@ -95,7 +98,12 @@ impl DataCheck {
         for (column, counts) in &mut self.counts {
             *counts.entry(text(row.get(column))).or_default() += 1;
         }
-        if !self.expect.unique.is_empty() {
+        let unnamed = |column: &String| {
+            row.get(column).is_none_or(|value| value.is_null() || value.as_str().is_some_and(str::is_empty))
+        };
+        if self.expect.unique.iter().any(unnamed) {
+            self.nameless += 1;
+        } else if !self.expect.unique.is_empty() {
             let mut hasher = blake3::Hasher::new();
             for column in &self.expect.unique {
                 let value = text(row.get(column));
@@ -161,6 +169,30 @@ impl DataCheck {
             let rows = if self.rows == 1 { "row" } else { "rows" };
             found.push(format!("{} {rows} instead of {}", grouped(self.rows), grouped(expected)));
         }
+        found.extend(self.of_rows());
+        found.extend(self.of_languages());
+        // With other rows the counts differ by themselves.
+        if self.rows == expected {
+            for (column, expected) in &self.expect.counts {
+                let counts = self.counts.get(column).cloned().unwrap_or_default();
+                found.extend(differences(column, &counts, expected));
+            }
+        }
+        found
+    }
+
+    /// The same where a part of the rows is used: how many there are says nothing then.
+    pub fn finish_part(self) -> Vec<String> {
+        let mut found = self.of_rows();
+        found.extend(self.unknown_languages());
+        found
+    }
+}
+
+impl DataCheck {
+    /// What is wrong with single rows, however many there are.
+    fn of_rows(&self) -> Vec<String> {
+        let mut found = Vec::new();
         if self.copies > 0 {
             let names = self.expect.unique.join(", ");
             found.push(match self.copies {
@@ -175,37 +207,41 @@ impl DataCheck {
                 n => format!("{} rows have the {names} of others", grouped(n)),
             });
         }
+        if self.nameless > 0 {
+            let names = match &*self.expect.unique {
+                [one] => one.clone(),
+                names => format!("value in one of {}", names.join(", ")),
+            };
+            found.push(match self.nameless {
+                1 => format!("a row has no {names}"),
+                n => format!("{} rows have no {names}", grouped(n)),
+            });
+        }
         for (column, (rows, first)) in &self.odd_gold {
             let rows = if *rows == 1 { "1 row".to_owned() } else { format!("{} rows", grouped(*rows)) };
             found.push(format!(
                 "{rows} without a gold answer that can be one in {column} (the first has {first})"
             ));
         }
-        found.extend(self.of_languages());
-        // With other rows the counts differ by themselves.
-        if self.rows == expected {
-            for (column, expected) in &self.expect.counts {
-                let counts = self.counts.get(column).cloned().unwrap_or_default();
-                found.extend(differences(column, &counts, expected));
-            }
-        }
         found
     }
-}
 
-impl DataCheck {
+    /// Languages that are none of the published ones, in one fragment.
+    fn unknown_languages(&self) -> Option<String> {
+        let known = &self.expect.languages;
+        let unknown = self.languages.keys().filter(|language| !known.contains(language));
+        let unknown: Vec<&str> = unknown.map(String::as_str).collect();
+        let said = || format!("languages that are not published: {}", unknown.join(", "));
+        (!known.is_empty() && !unknown.is_empty()).then(said)
+    }
+
     /// What is wrong with the languages.
     fn of_languages(&self) -> Vec<String> {
         let known = &self.expect.languages;
-        let mut found = Vec::new();
         if known.is_empty() {
-            return found;
+            return Vec::new();
         }
-        let unknown = self.languages.keys().filter(|language| !known.contains(language));
-        let unknown: Vec<&str> = unknown.map(String::as_str).collect();
-        if !unknown.is_empty() {
-            found.push(format!("languages that are not published: {}", unknown.join(", ")));
-        }
+        let mut found: Vec<String> = self.unknown_languages().into_iter().collect();
         if let Some(each) = self.expect.rows_a_language {
             let expected = self.languages.keys().map(|language| (language.clone(), each)).collect();
             found.extend(differences("language", &self.languages, &expected));
@@ -485,6 +521,42 @@ mod tests {
         let nested = "rows = 2\nlanguages = ['eng', 'yue']";
         let rows = [json!({"id": 1, "eng": {}, "yue": {}}), json!({"id": 2, "eng": {}})];
         assert_eq!(super::tests::found(nested, &rows), ["rows by language: yue 1 instead of 2"]);
+    }
+
+    #[test]
+    fn rows_without_a_name_are_counted_apart() {
+        let expect = "unique = ['data_id']";
+        let rows = [
+            json!({"index": 1, "q": "a"}),
+            json!({"index": 2, "data_id": null, "q": "b"}),
+            json!({"data_id": "", "q": "c"}),
+            json!({"data_id": 0, "q": "d"}),
+        ];
+        assert_eq!(found(expect, &rows), ["3 rows have no data_id"]);
+        assert_eq!(found(expect, &rows[2..]), ["a row has no data_id"]);
+    }
+
+    #[test]
+    fn of_a_part_no_numbers_are_compared() {
+        let expect = "rows = 5\nrows_a_language = 5\nunique = ['id']\nlanguages = ['a']\n[counts.label]\nx = 5\n\
+                      [[gold]]\ncolumn = 'n'";
+        let rows = [
+            json!({"id": 1, "language": "a", "n": 1, "label": "x"}),
+            json!({"id": 2, "language": "b", "n": null, "label": "x"}),
+            json!({"id": 3, "language": "a", "n": 1, "label": "x"}),
+        ];
+        let mut check = DataCheck::new(toml::from_str(expect).unwrap()).unwrap();
+        for row in &rows {
+            check.add(row, &Clips);
+        }
+        assert_eq!(
+            check.finish_part(),
+            [
+                "a row is a copy of another but for id",
+                "1 row without a gold answer that can be one in n (the first has none)",
+                "languages that are not published: b",
+            ]
+        );
     }
 
     #[test]

@@ -83,6 +83,8 @@ pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
                     describe(&mut out, section, facts, &mut problems);
                     let position = config.benchmarks.iter().position(|b| b.label == facts.label);
                     let differs = &facts.dataset.differs;
+                    // A part of the samples is refused for nothing.
+                    let position = position.filter(|_| facts.samples == facts.dataset.samples);
                     problems.extend(position.and_then(|at| open::other_data(&loaded, at, differs)));
                 }
             }

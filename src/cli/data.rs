@@ -207,6 +207,20 @@ fn table(place: &Place, survey: &Survey) -> String {
             let _ = writeln!(out, "    {} without a length: {prepare}", audio.unmeasured);
         }
     }
+    if let Some(spoken) = &survey.spoken {
+        let counts = |counts: &std::collections::BTreeMap<String, u64>| {
+            counts.iter().map(|(name, n)| format!("{name} {n}")).collect::<Vec<_>>().join(", ")
+        };
+        let _ = writeln!(
+            out,
+            "  passages    all sentences recorded {}, some {}, none {}",
+            spoken.all, spoken.some, spoken.none
+        );
+        let _ = writeln!(out, "    segments by source: {}", counts(&spoken.segments));
+        if !spoken.columns.is_empty() {
+            let _ = writeln!(out, "    rows with a recording: {}", counts(&spoken.columns));
+        }
+    }
     let images = &survey.images;
     if images.files > 0 {
         let formats: Vec<String> = images.formats.iter().map(|(format, n)| format!("{format} {n}")).collect();

@@ -135,8 +135,23 @@ fn fetch_benchmark(hub: &Hub, runtime: &Runtime, args: &FetchArgs) -> Result<u8,
     let progress = FetchProgress::new();
     let planned = until_signal(runtime, async {
         let lock = if args.dry_run { None } else { Some(lock_folder(&folder, &progress).await?) };
-        let record =
+        let mut record =
             Record::read(&folder)?.unwrap_or_else(|| Record::new(&sources.benchmark, &sources.licence));
+        if record.benchmark != sources.benchmark {
+            return Err(HubError::Choice(format!(
+                "{} holds the data of {}, and those of {} need a folder of their own: name one with --to",
+                folder.display(),
+                record.benchmark,
+                sources.benchmark
+            )));
+        }
+        let noted = record.look_again(&folder).await?;
+        if noted && !args.dry_run {
+            // That a file was read again is a help for the next time, no need.
+            if let Err(error) = record.write(&folder) {
+                tracing::info!("the record is not written: {error}");
+            }
+        }
         let plan = plan(hub, &sources, &choice, &folder, &record, &progress).await?;
         Ok::<_, HubError>((lock, record, plan))
     });

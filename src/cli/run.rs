@@ -21,7 +21,7 @@ use crate::run::folder::{Begin, RunFolder};
 use crate::run::generate::{Early, Reading, Stage, Stop, Summary, generate};
 use crate::run::journal::Journal;
 use crate::run::manifest::{Manifest, ManifestBenchmark, Session, VERSION};
-use crate::run::plan::{Plan, PlanHashes, PlannedRequest, Recipe, Requests, read_ids};
+use crate::run::plan::{DataDiffers, Plan, PlanHashes, PlannedRequest, Recipe, Requests, read_ids};
 use crate::run::score;
 use crate::run::sorted::{Sorted, Sorter, Todo};
 use crate::types::{Digest, Outcome};
@@ -55,13 +55,15 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
     let known =
         known.filter(|known| known.benchmarks.iter().all(|section| section.dataset.differs.is_empty()));
     let differences = match known {
-        Some(known) => known.benchmarks.into_iter().map(|section| section.dataset.differs).collect(),
+        // None of them has any.
+        Some(known) => known.benchmarks.iter().map(|_| DataDiffers::default()).collect(),
         None => plan.differences()?,
     };
     let other_data: Vec<String> = differences
         .iter()
         .enumerate()
-        .filter_map(|(index, differs)| open::other_data(&loaded, index, differs))
+        .filter(|(_, differs)| !differs.of_part)
+        .filter_map(|(index, differs)| open::other_data(&loaded, index, &differs.found))
         .collect();
     if !other_data.is_empty() {
         return Err(Failure::new(exit::USAGE, other_data.join("\n")));
@@ -108,7 +110,7 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
     let Sorted { todo, answered } = sorted;
     let pending = todo.len() as u64;
     for (section, differs) in benchmarks.iter_mut().zip(differences) {
-        section.dataset.differs = differs;
+        section.dataset.differs = differs.found;
     }
     say_unreadable(&benchmarks);
     let requests: u64 = benchmarks.iter().map(|b| b.requests).sum();

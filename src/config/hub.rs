@@ -135,7 +135,9 @@ fn mirrors(text: &str) -> Result<Vec<(String, String)>, String> {
     text.split_whitespace()
         .map(|pair| {
             let is_address = |text: &str| text.starts_with("https://") || text.starts_with("http://");
-            match pair.split_once('=') {
+            // An address may hold `=` itself.
+            let at = ["=https://", "=http://"].iter().filter_map(|mark| pair.find(mark)).min();
+            match at.and_then(|at| Some((pair.get(..at)?, pair.get(at + 1..)?))) {
                 Some((from, to)) if is_address(from) && is_address(to) => {
                     Ok((from.trim_end_matches('/').to_owned(), to.trim_end_matches('/').to_owned()))
                 }
@@ -218,5 +220,9 @@ mod tests {
         let settings = from(&[("HARNESS_MIRRORS", "https://a.example/x=http://m/y")], &[]).unwrap();
         assert_eq!(settings.mirrored("https://a.example/x/f.zip"), "http://m/y/f.zip");
         assert_eq!(settings.mirrored("https://a.example/xyz"), "https://a.example/xyz");
+        let pairs = "https://a.example/version=1=http://m/v=2 https://b.example=https://n/of=b";
+        let settings = from(&[("HARNESS_MIRRORS", pairs)], &[]).unwrap();
+        assert_eq!(settings.mirrored("https://a.example/version=1/lang=x"), "http://m/v=2/lang=x");
+        assert_eq!(settings.mirrored("https://b.example/f"), "https://n/of=b/f");
     }
 }

@@ -9,6 +9,7 @@ mod base64;
 #[cfg(feature = "parquet")]
 mod columnar;
 mod cursor;
+pub mod fetched;
 mod files;
 mod find;
 mod format;

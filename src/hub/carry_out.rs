@@ -15,6 +15,7 @@ use super::record::{FileRecord, Record, Unpacked};
 use super::sink::{Check, Sums};
 use super::store::Hub;
 use super::{Event, Observer, unpack};
+use crate::media::FileFacts;
 
 /// How to carry it out.
 #[derive(Clone, Copy, Debug)]
@@ -150,11 +151,11 @@ impl Carrier<'_> {
                 }
                 self.noted(&path, entry.bytes, sha256, &check).await
             }
-            Source::Web { url, check } => {
+            Source::Web { url, check, instead } => {
                 let stored =
                     if self.file.unpack { PathBuf::from(&self.file.name) } else { self.file.to.clone() };
                 let target = self.plan.folder.join(stored);
-                let sums = if target.is_file() {
+                let sums = if target.is_file() && !instead {
                     self.observer
                         .on(&self.file.name, Event::Begin { bytes: self.file.bytes, have: self.file.have });
                     self.sums(&target, check).await?
@@ -220,7 +221,17 @@ impl Carrier<'_> {
         check: &Check,
     ) -> Result<FileRecord, HubError> {
         let unpacked = if self.file.unpack { Some(self.unpacked(path, &sha256).await?) } else { None };
-        Ok(FileRecord { path: recorded_path(self.file), bytes, sha256, verified: verified(check), unpacked })
+        let stored = recorded_path(self.file);
+        let placed = if unpacked.is_none() { self.plan.folder.join(&stored) } else { path.to_owned() };
+        Ok(FileRecord {
+            path: stored,
+            bytes,
+            sha256,
+            modified: FileFacts::of(&placed).ok().and_then(|facts| facts.modified),
+            changed: false,
+            verified: verified(check),
+            unpacked,
+        })
     }
 
     async fn unpacked(&self, archive: &Path, sha256: &str) -> Result<Unpacked, HubError> {

@@ -2,7 +2,7 @@
 
 use super::error::HubError;
 use super::names::hint;
-use crate::benchmark::sources::{SourcePart, Sources};
+use crate::benchmark::sources::{Origin, SourcePart, Sources};
 
 /// What a user wants of the published data.
 #[derive(Clone, Debug, Default)]
@@ -31,7 +31,7 @@ impl Choice {
                 chosen.join(", ")
             )));
         }
-        check_revision(self, &chosen)
+        check_revision(self, &chosen, sources)
     }
 
     /// Several parts may share a name, some of them optional.
@@ -77,11 +77,27 @@ pub(super) fn languages<'a>(sources: &'a Sources, choice: &'a Choice) -> Result<
     Ok(languages.iter().map(String::as_str).collect())
 }
 
-fn check_revision(choice: &Choice, chosen: &[&str]) -> Result<(), HubError> {
+fn check_revision(choice: &Choice, chosen: &[&str], sources: &Sources) -> Result<(), HubError> {
     if choice.revision.is_some() && choice.parts.len() != 1 && chosen.len() > 1 {
         return Err(HubError::Choice(format!(
             "--revision is for one repository, and several parts are to be fetched ({}); name one with --only",
             chosen.join(", ")
+        )));
+    }
+    let mut wanted = sources.parts.iter().filter(|part| choice.wants(part));
+    if choice.revision.is_some()
+        && let Some(part) = wanted.find(|part| !matches!(part.origin, Origin::Hub { .. }))
+    {
+        let from = match &part.origin {
+            Origin::GitHub { repo, commit } => format!("is pinned to {commit} of github.com/{repo}"),
+            Origin::Https { base } => format!("comes from {base}, which has no revisions"),
+            Origin::Manual { page, .. } => format!("is got by hand at {page}"),
+            Origin::Hub { repo, .. } => format!("comes from {repo}"),
+        };
+        return Err(HubError::Choice(format!(
+            "--revision is for a repository of the hub, and the part `{}` {from}; leave it out, or name another part \
+             with --only",
+            part.name
         )));
     }
     Ok(())

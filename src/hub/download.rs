@@ -4,7 +4,9 @@
 //! date) is asked for just that one, the length that it states must stay the same, and what is published with a
 //! hash must have it. Where a file that was gone on with turns out wrong, it is fetched once more from the front.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use std::sync::{LazyLock, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -18,7 +20,7 @@ use super::client::{Ask, Client, Fault, Linked, Reply, plain_etag};
 use super::error::HubError;
 use super::retry::{ATTEMPTS, Backoff};
 use super::sink::{Check, Sink, Sums};
-use super::{Event, Observer};
+use super::{Event, Observer, look};
 
 /// Chunks that wait for the disk.
 const WAITING: usize = 32;
@@ -113,7 +115,7 @@ pub(super) async fn fetch(client: &Client, job: &Job, observer: &dyn Observer) -
             outcome
         };
         let (why, after) = match attempt {
-            Ok(()) => match sink.sums().meet(&job.check) {
+            Ok(()) => match meets(&sink.sums(), job, &partial)? {
                 Ok(()) => break,
                 Err(_) if resumed => {
                     observer.on(&job.name, Event::Discard(sink.len()));
@@ -153,6 +155,20 @@ pub(super) async fn fetch(client: &Client, job: &Job, observer: &dyn Observer) -
     blocking(move || sink.finish(&target)).await?.map_err(HubError::io(&job.target, "cannot be written"))?;
     let _ = std::fs::remove_file(&sidecar);
     Ok(sums)
+}
+
+/// Whether the bytes that came are right: by their hash, or where none is published by whether they can be what the
+/// file's name says; else what was expected and what was found.
+fn meets(
+    sums: &Sums,
+    job: &Job,
+    partial: &Path,
+) -> Result<Result<(), (&'static str, String, String)>, HubError> {
+    if job.check == Check::None {
+        let odd = look::odd(partial, &job.target).map_err(HubError::io(partial, "cannot be read"))?;
+        return Ok(odd.map_or(Ok(()), |odd| Err(("content", odd.expected.to_owned(), odd.found.to_owned()))));
+    }
+    Ok(sums.meet(&job.check))
 }
 
 /// One attempt.
@@ -332,23 +348,30 @@ pub(super) async fn lock(path: &Path, name: &str, observer: &dyn Observer) -> Re
                 std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem
             ) =>
         {
-            return Ok(Lock { _file: None });
+            return Ok(Lock { file: None, path: PathBuf::new() });
         }
         Err(error) => return Err(error),
     };
     let mut told = false;
     loop {
-        match file.try_lock() {
-            Ok(()) => return Ok(Lock { _file: Some(file) }),
+        let (locked, ours) = {
+            let mut held = held();
+            let locked = file.try_lock();
+            let ours = if locked.is_ok() { held.insert(path.to_owned()) } else { held.contains(path) };
+            (locked, ours)
+        };
+        match locked {
+            Ok(()) => return Ok(Lock { file: Some(file), path: path.to_owned() }),
             Err(std::fs::TryLockError::WouldBlock) => {
-                if !std::mem::replace(&mut told, true) {
+                // Files of the same content are one in the cache: that this process waits for itself need not be told.
+                if !ours && !std::mem::replace(&mut told, true) {
                     observer.on(name, Event::Note("another process is fetching it; waiting for that one"));
                 }
                 sleep(Duration::from_millis(200)).await;
             }
             Err(std::fs::TryLockError::Error(error)) => {
                 tracing::warn!("{}: the file system keeps no locks ({error})", path.display());
-                return Ok(Lock { _file: None });
+                return Ok(Lock { file: None, path: PathBuf::new() });
             }
         }
     }
@@ -357,7 +380,23 @@ pub(super) async fn lock(path: &Path, name: &str, observer: &dyn Observer) -> Re
 /// A lock, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Lock {
-    _file: Option<std::fs::File>,
+    file: Option<std::fs::File>,
+    path: PathBuf,
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        let mut held = held();
+        if self.file.take().is_some() {
+            held.remove(&self.path);
+        }
+    }
+}
+
+/// The locks that this process holds.
+fn held() -> std::sync::MutexGuard<'static, HashSet<PathBuf>> {
+    static HELD: LazyLock<Mutex<HashSet<PathBuf>>> = LazyLock::new(Mutex::default);
+    HELD.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -371,6 +410,33 @@ mod tests {
         for bad in ["", "bytes", "bytes */10", "5-9/10", "bytes 5-9/x", "bytes -/1"] {
             assert_eq!(content_range(bad), None, "{bad}");
         }
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_oneself_is_not_told_of_another_process() {
+        struct Told(Mutex<Vec<String>>);
+        impl Observer for Told {
+            fn on(&self, _: &str, event: Event<'_>) {
+                if let Event::Note(note) = event {
+                    self.0.lock().unwrap().push(note.to_owned());
+                }
+            }
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let told = Told(Mutex::default());
+        let wait = Duration::from_millis(500);
+        // Two files of one content are one blob.
+        let path = dir.path().join("blob.lock");
+        let first = lock(&path, "a", &told).await.unwrap();
+        assert!(tokio::time::timeout(wait, lock(&path, "b", &told)).await.is_err());
+        assert_eq!(told.0.lock().unwrap().len(), 0);
+        drop(first);
+        drop(lock(&path, "b", &told).await.unwrap());
+        // What this process did not lock through here may be another's.
+        let other = open_lock(&path).unwrap();
+        other.lock().unwrap();
+        assert!(tokio::time::timeout(wait, lock(&path, "c", &told)).await.is_err());
+        assert!(told.0.lock().unwrap()[0].contains("another process"));
     }
 
     #[test]

@@ -21,6 +21,7 @@ mod client;
 mod disk;
 mod download;
 mod error;
+mod look;
 mod models;
 mod names;
 pub mod plan;

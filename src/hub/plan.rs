@@ -18,7 +18,7 @@ use super::names::{below, fits, is_commit};
 use super::record::{FileRecord, Record, Verified};
 use super::sink::{Check, Sums};
 use super::store::{Hub, Listing, Lookup};
-use super::{Observer, disk};
+use super::{Observer, disk, look};
 use crate::benchmark::sources::{HubKind, Origin, SourceFile, SourcePart, Sources, Unpack};
 use crate::types::size;
 
@@ -104,7 +104,12 @@ pub(super) enum Source {
     /// A file of the hub.
     Hub { listing: Arc<Listing>, entry: Entry },
     /// A file at an address.
-    Web { url: Url, check: Check },
+    Web {
+        url: Url,
+        check: Check,
+        /// Whether it takes the place of what an earlier fetch left there, which is not the file.
+        instead: bool,
+    },
 }
 
 impl PartPlan {
@@ -451,8 +456,22 @@ impl Planner<'_> {
                 None => Check::None,
             };
             let path = self.folder.join(&stored);
+            let left = self.record.at(&plan.origin, &stored);
+            let rubbish = check == Check::None && left.is_some_and(|left| left.is_rubbish(self.folder));
             let have = match std::fs::metadata(&path) {
+                Ok(_) if rubbish => {
+                    plan.notes.push(format!(
+                        "{} came as something else in an earlier fetch, such as a web page: it is fetched again",
+                        stored.display()
+                    ));
+                    0
+                }
                 Ok(found) => {
+                    if left.is_some_and(|left| left.changed) {
+                        let why =
+                            "it was changed since it was fetched: its sha256 is not the one in fetch.json";
+                        return Err(HubError::InTheWay { path, why: why.to_owned() });
+                    }
                     let told = self.accept(&path, found.len(), &file, &url, &check).await?;
                     if !told {
                         plan.notes.push(format!(
@@ -467,12 +486,12 @@ impl Planner<'_> {
             plan.files.push(FilePlan {
                 name: stored.to_string_lossy().into_owned(),
                 to: if archive.is_some() { to } else { stored },
-                bytes: file.bytes.or_else(|| path.is_file().then_some(have)),
+                bytes: file.bytes.or_else(|| (path.is_file() && !rubbish).then_some(have)),
                 have: file.bytes.map_or(have, |bytes| have.min(bytes)),
                 unpack: archive.is_some(),
                 done: false,
                 set,
-                source: Source::Web { url, check },
+                source: Source::Web { url, check, instead: rubbish },
             });
         }
         Ok(())
@@ -492,7 +511,12 @@ impl Planner<'_> {
         if let Some(wanted) = file.bytes.filter(|wanted| *wanted != found) {
             return Err(in_the_way(format!("it has {found} bytes, the published one {wanted}")));
         }
-        if *check != Check::None {
+        if *check == Check::None {
+            let odd = look::odd(path, path).map_err(HubError::io(path, "cannot be read"))?;
+            if let Some(look::Odd { expected, found }) = odd {
+                return Err(in_the_way(format!("it should be {expected}, and is {found}")));
+            }
+        } else {
             let (path, check) = (path.to_owned(), check.clone());
             let sums = {
                 let (path, check) = (path.clone(), check.clone());

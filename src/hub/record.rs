@@ -7,8 +7,12 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::cache::write_beside;
+use super::download::blocking;
 use super::error::HubError;
+use super::look;
 use super::names::below;
+use super::sink::{Check, Sums};
+use crate::media::FileFacts;
 
 /// The version of the record's format that this program writes, and the only one that it reads.
 pub const VERSION: u32 = 1;
@@ -61,6 +65,12 @@ pub struct FileRecord {
     pub bytes: u64,
     /// Its SHA-256 as found.
     pub sha256: String,
+    /// When it was last changed as its hash was taken, in nanoseconds since 1970, where the file system says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub modified: Option<u64>,
+    /// Whether it was found to be another file since.
+    #[serde(skip)]
+    pub changed: bool,
     /// What it was checked against.
     pub verified: Verified,
     /// The files that were unpacked from it.
@@ -142,6 +152,37 @@ impl Record {
         write_beside(&Self::path(folder), &text)
     }
 
+    /// Reads files again that may have changed since their hashes were taken: those with another time of change. Says
+    /// whether there was news to be noted.
+    pub async fn look_again(&mut self, folder: &Path) -> Result<bool, HubError> {
+        let sets = self.origins.values_mut().flat_map(|origin| origin.sets.values_mut());
+        let mut noted = false;
+        for file in sets.flat_map(|set| &mut set.files).filter(|file| file.unpacked.is_none()) {
+            let path = folder.join(&file.path);
+            let Ok(now) = FileFacts::of(&path) else { continue };
+            if now.bytes != file.bytes || (now.modified.is_some() && now.modified == file.modified) {
+                continue;
+            }
+            let sums = {
+                let path = path.clone();
+                blocking(move || Sums::of(&path, &Check::None)).await?
+            };
+            let sums = sums.map_err(HubError::io(&path, "cannot be read"))?;
+            file.changed = sums.sha256 != file.sha256;
+            if !file.changed {
+                file.modified = now.modified;
+                noted = true;
+            }
+        }
+        Ok(noted)
+    }
+
+    /// A file at a place in the data folder, whatever it is now.
+    pub(super) fn at(&self, origin: &str, path: &Path) -> Option<&FileRecord> {
+        let mut files = self.origins.get(origin)?.sets.values().flat_map(|set| &set.files);
+        files.find(|file| file.unpacked.is_none() && file.path == path)
+    }
+
     /// The files of a set, if all of them are there in their sizes.
     pub(super) fn complete(&self, folder: &Path, origin: &str, set: &str) -> Option<&[FileRecord]> {
         let SetRecord { complete, files } = self.origins.get(origin)?.sets.get(set)?;
@@ -174,9 +215,19 @@ impl FileRecord {
             None => {
                 // A record that was tampered with is not followed out of the folder.
                 below(&self.path.to_string_lossy()).is_some()
+                    && !self.changed
                     && std::fs::metadata(folder.join(&self.path)).is_ok_and(|found| found.len() == self.bytes)
+                    && !self.is_rubbish(folder)
             }
         }
+    }
+
+    /// Whether what came cannot be what its name says. Only of a file that was checked against nothing is this asked.
+    pub(super) fn is_rubbish(&self, folder: &Path) -> bool {
+        let path = folder.join(&self.path);
+        self.verified == Verified::NotVerified
+            && self.unpacked.is_none()
+            && look::odd(&path, &self.path).is_ok_and(|odd| odd.is_some())
     }
 }
 
@@ -193,6 +244,8 @@ mod tests {
             path: "a/x".into(),
             bytes: 3,
             sha256: "s".into(),
+            modified: None,
+            changed: false,
             verified: Verified::NotVerified,
             unpacked: None,
         };
@@ -214,6 +267,36 @@ mod tests {
         assert!(record.complete(&dir.path().join("a"), "o", "out").is_none());
         std::fs::write(dir.path().join("a/x"), "ab").unwrap();
         assert!(record.complete(dir.path(), "o", "x").is_none());
+    }
+
+    #[tokio::test]
+    async fn a_file_is_read_again_where_its_time_moved() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.bin");
+        std::fs::write(&path, "abc").unwrap();
+        let sums = Sums::of(&path, &Check::None).unwrap();
+        let file = FileRecord {
+            path: "x.bin".into(),
+            bytes: 3,
+            sha256: sums.sha256,
+            modified: FileFacts::of(&path).unwrap().modified,
+            changed: false,
+            verified: Verified::NotVerified,
+            unpacked: None,
+        };
+        let mut record = Record::new("demo", "CC0");
+        record.note("o", "x", file, true);
+        assert!(!record.look_again(dir.path()).await.unwrap(), "nothing moved, nothing is read");
+        let later = std::time::SystemTime::now() + std::time::Duration::from_secs(60);
+        let touch = || std::fs::File::options().write(true).open(&path).unwrap().set_modified(later).unwrap();
+        touch();
+        assert!(record.look_again(dir.path()).await.unwrap());
+        assert!(!record.look_again(dir.path()).await.unwrap(), "the new time was noted");
+        assert!(record.complete(dir.path(), "o", "x").is_some());
+        std::fs::write(&path, "abd").unwrap();
+        assert!(!record.look_again(dir.path()).await.unwrap());
+        assert!(record.complete(dir.path(), "o", "x").is_none());
+        assert!(record.at("o", Path::new("x.bin")).unwrap().changed);
     }
 
     #[test]

@@ -57,6 +57,15 @@ fn original(bytes: &Bytes) -> Result<AsFile, String> {
             Ok(original(format, Some(source)))
         }
         Ok(format) => Ok(original(format, None)),
+        // What it should have been is not known here: a clip or an image.
+        Err(audio::OtherFile::Html) => {
+            Err("is a web page (HTML), no clip and no image: its download failed or needs a login; fetch it again"
+                .to_owned())
+        }
+        Err(audio::OtherFile::NotAudio(what)) => Err(format!("is {what}, no clip and no image")),
+        Err(audio::OtherFile::Unknown(begin)) => {
+            Err(format!("is no clip and no image of a known format: it begins with the bytes {begin}"))
+        }
         Err(other) => Err(other.to_string()),
     }
 }
@@ -91,7 +100,7 @@ fn of_samples(samples: RawSamples) -> Result<AsFile, String> {
     Ok(AsFile { bytes, suffix: "wav", form, audio: Some(source), beyond })
 }
 
-const NOT_FINITE: &str = "has samples that are no finite numbers: get the file again";
+const NOT_FINITE: &str = "has samples that are no finite numbers (NaN or infinity), which cannot be played";
 
 /// Floats as 16-bit integers, where each is a multiple of 1/32768 within full scale: then nothing is lost.
 fn sixteen_bits<T: Copy>(values: &[T], wide: impl Fn(T) -> f64) -> Option<Vec<i16>> {
@@ -170,7 +179,10 @@ mod tests {
         check(b"ID3\x04\0\0\0\0\0\0\xff\xfb\x90\0", "mp3");
         let cut = as_file(MediaContent::File(Bytes::from_static(b"RIFF\x10\0\0\0WAVE"))).unwrap_err();
         assert!(!cut.is_empty());
-        assert!(as_file(MediaContent::File(Bytes::from_static(b"<html>"))).unwrap_err().contains("web page"));
+        let refused = |bytes| as_file(MediaContent::File(Bytes::from_static(bytes))).unwrap_err();
+        assert!(refused(b"<html>").contains("is a web page (HTML), no clip and no image"));
+        let garbage = refused(b"\x01\x02\x03garbage");
+        assert!(garbage.starts_with("is no clip and no image") && !garbage.contains("ffmpeg"), "{garbage}");
     }
 
     proptest::proptest! {

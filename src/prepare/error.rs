@@ -58,6 +58,22 @@ pub enum PrepareError {
         /// What the system said.
         source: io::Error,
     },
+    /// A published file is not the one that was fetched.
+    #[error(
+        "{}: was changed since it was fetched: its sha256 is {found}, that of fetch.json {fetched}; move it away and \
+         get it again with `harness fetch {benchmark}`. Data that are meant to differ need a folder without fetch.json",
+        .path.display()
+    )]
+    Changed {
+        /// The file.
+        path: PathBuf,
+        /// What it was.
+        fetched: String,
+        /// What it is.
+        found: String,
+        /// The benchmark.
+        benchmark: &'static str,
+    },
     /// Claims, or pages of Wikipedia, that are not what they should be: a sentence.
     #[error("{0}")]
     Evidence(String),

@@ -17,6 +17,7 @@ use super::layout::At;
 use super::part::{self, Head, Journal, Line};
 use super::plan::{Plan, PlannedSet};
 use super::store::{Store, plain, sweep, sync_folder};
+use crate::dataset::fetched::Fetched;
 use crate::dataset::prepared::{Counts, FOLDER, ListRecord, RECORD, Record, SetRecord, VERSION, list_path};
 use crate::dataset::{Stretch, keep_open};
 use crate::types::Digest;
@@ -106,6 +107,7 @@ pub fn carry_out(
         sets: std::collections::BTreeMap::new(),
     });
     let record = Record { program: format!("harness {}", env!("CARGO_PKG_VERSION")), ..record };
+    as_fetched(plan, jobs)?;
     let mut queue = VecDeque::new();
     let mut sets = Vec::new();
     sweep(&prepared);
@@ -141,6 +143,36 @@ pub fn carry_out(
     // Only where nothing is left in it.
     let _ = std::fs::remove_dir(prepared.join(WORK));
     Ok(())
+}
+
+/// An error where a file that is to be read is another than was fetched. Each is read for that, on all threads: what is
+/// made of it would pass for the published set.
+fn as_fetched(plan: &Plan, jobs: NonZeroUsize) -> Result<(), PrepareError> {
+    let fetched = Fetched::read(&plan.data);
+    let sources = plan.sets.iter().filter(|set| set.done.is_none()).flat_map(|set| &set.sources);
+    let queue = Mutex::new(sources.map(|source| &source.path).collect::<std::collections::BTreeSet<_>>());
+    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop_first();
+    let look = || -> Result<(), PrepareError> {
+        while let Some(file) = next() {
+            let path = plan.data.join(file);
+            let differs = fetched
+                .differs(&plan.data, file)
+                .map_err(|source| PrepareError::Read { path: path.clone(), source })?;
+            if let Some((fetched, found)) = differs {
+                return Err(PrepareError::Changed { path, fetched, found, benchmark: plan.benchmark });
+            }
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..jobs.get()).map(|_| scope.spawn(look)).collect();
+        let joined = threads.into_iter().map(|thread| {
+            thread
+                .join()
+                .unwrap_or(Err(PrepareError::Internal("a thread that reads published files panicked")))
+        });
+        joined.collect::<Result<(), _>>()
+    })
 }
 
 /// Puts the parts of a set into the queue, and gives their journals.

@@ -15,7 +15,7 @@ use super::judge::JudgeError;
 use super::manifest::{DatasetFacts, ManifestBenchmark};
 use super::plan_file::{Hashing, write_header};
 use super::whole::MediaCheck;
-use crate::benchmark::{Benchmark, DataCheck, sources};
+use crate::benchmark::{Benchmark, sources};
 use crate::config::{BenchmarkConfig, LimitBy};
 use crate::dataset::{Dataset, DatasetError, Fingerprint, RowError};
 use crate::model::ModelIdentity;
@@ -255,6 +255,7 @@ impl Section {
         // The samples with the smallest hashes: a draw that does not depend on the order of the rows.
         let mut ranks = std::collections::BinaryHeap::new();
         let mut seen = HashSet::new();
+        let mut more = false;
         for row in self.dataset.rows()? {
             let Some(sample) = row.ok().and_then(|row| self.benchmark.sample(row.number, row.value).ok())
             else {
@@ -269,8 +270,13 @@ impl Section {
             }
             ranks.push((rank(seed, &sample.id), id));
             if ranks.len() as u64 > limit {
+                more = true;
                 ranks.pop();
             }
+        }
+        // A limit that takes all samples takes no part of them.
+        if !more {
+            return Ok(Selection::All);
         }
         Ok(Selection::Drawn(Arc::new(ranks.into_iter().map(|(_, id)| id).collect())))
     }
@@ -284,12 +290,10 @@ impl Section {
         let mut rows = self.dataset.rows()?;
         let mut seen: HashSet<u64> = HashSet::new();
         let (mut samples, mut taken) = (0_u64, 0_u64);
-        let mut whole = true;
-        // A part of the data cannot be compared with the whole.
-        let mut check = match selection {
-            Selection::All => self.benchmark.data_check(),
-            _ => None,
-        };
+        let mut finished = true;
+        let mut check = self.benchmark.data_check();
+        // Unreadable rows behind the last sample of a limit: they count where no other sample follows.
+        let mut held = Vec::new();
         for (at, row) in (0..).zip(rows.by_ref()) {
             if let (Some(check), Ok(row)) = (&mut check, &row) {
                 check.add(&row.value, &self.dataset);
@@ -316,15 +320,33 @@ impl Section {
             if wanted {
                 taken += u64::from(sample.is_ok());
                 if !visit(at, sample) {
-                    whole = false;
+                    finished = false;
                     break;
                 }
+            } else if sample.is_err() && samples == taken {
+                held.push((at, sample));
             }
         }
-        whole &= matches!(selection, Selection::All);
-        let differs = check.filter(|_| whole).map(DataCheck::finish).unwrap_or_default();
-        Ok(WalkFacts { fingerprint: rows.fingerprint(), samples, taken, differs, whole })
+        // A limit that takes all samples takes no part of them.
+        if finished && samples == taken {
+            finished = held.into_iter().all(|(at, error)| visit(at, error));
+        }
+        let differs = match check.filter(|_| finished) {
+            Some(check) if samples == taken => check.finish(),
+            Some(check) => check.finish_part(),
+            None => Vec::new(),
+        };
+        Ok(WalkFacts { fingerprint: rows.fingerprint(), samples, taken, differs, finished })
     }
+}
+
+/// How the data of a section differ from the published ones.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DataDiffers {
+    /// Fragments of sentences; none where nothing differs.
+    pub found: Vec<String>,
+    /// Whether the section takes a part of the samples: a look at them is no figure of a paper, and refused for nothing.
+    pub of_part: bool,
 }
 
 /// What a walk saw.
@@ -333,8 +355,8 @@ struct WalkFacts {
     samples: u64,
     taken: u64,
     differs: Vec<String>,
-    /// Whether all samples were taken, to the end.
-    whole: bool,
+    /// Whether it went to the end.
+    finished: bool,
 }
 
 pub(super) fn id_hash(id: &str) -> u64 {
@@ -379,14 +401,17 @@ impl Plan {
         }
     }
 
-    /// How the data of each section differ from the published ones; sections that take part of their data, or have no
-    /// published data, have nothing to compare.
-    pub fn differences(&self) -> Result<Vec<Vec<String>>, PlanError> {
-        let sections = self.sections.iter().zip(&self.selections).enumerate();
+    /// How the data of each section differ from the published ones. Of sections that take a part of their samples the
+    /// number of rows says nothing, and sections without published data have nothing to compare.
+    pub fn differences(&self) -> Result<Vec<DataDiffers>, PlanError> {
+        let sections = self.sections.iter().enumerate();
         sections
-            .map(|(index, (section, selection))| match selection {
-                Selection::All if section.is_published() => Ok(self.walk_section(index, |_| true)?.differs),
-                _ => Ok(Vec::new()),
+            .map(|(index, section)| {
+                if !section.is_published() {
+                    return Ok(DataDiffers::default());
+                }
+                let facts = self.walk_section(index, |_| true)?;
+                Ok(DataDiffers { found: facts.differs, of_part: facts.taken < facts.samples })
             })
             .collect()
     }
@@ -416,8 +441,8 @@ impl Plan {
         let (Some(section), Some(selection)) = (self.sections.get(index), self.selections.get(index)) else {
             return Err(PlanError::Empty { label: index.to_string(), reason: "no such section".to_owned() });
         };
-        let published = matches!(selection, Selection::All) && section.is_published();
-        let mut media = (published && self.recipe.reads_media).then(MediaCheck::default);
+        let looked_at = section.is_published() && self.recipe.reads_media;
+        let mut media = looked_at.then(MediaCheck::default);
         let mut facts = section.walk(selection, |row, sample| match sample {
             Err(error) => visit(Err(error)),
             Ok(sample) => section.benchmark.requests(&sample).into_iter().all(|draft| {
@@ -431,7 +456,7 @@ impl Plan {
                 visit(Ok(request))
             }),
         })?;
-        if let Some(media) = media.filter(|_| facts.whole) {
+        if let Some(media) = media.filter(|_| facts.finished) {
             facts.differs.extend(media.finish(&section.dataset));
         }
         Ok(facts)

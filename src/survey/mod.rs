@@ -5,6 +5,7 @@
 //! must not know codecs, models or runs.
 
 mod look;
+mod spoken;
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -16,6 +17,8 @@ use crate::benchmark::{DataCheck, LookAtMedia as _};
 use crate::dataset::{Dataset, DatasetError};
 use crate::media::{self, Facts, MediaSource};
 
+pub use spoken::Spoken;
+
 /// Columns that group rows.
 const GROUPS: [&str; 9] =
     ["language", "dialect", "lang", "split", "set", "category", "label", "source", "domain"];
@@ -25,6 +28,11 @@ const VALUES: usize = 200;
 const NAMED: usize = 10;
 /// The longest clip that the encoders of most models take, in seconds.
 const LONG: f64 = 30.0;
+/// Keys whose text is the name of a clip or image, whatever it looks like.
+const MEDIA: [&str; 4] = ["audio", "image", "images", "wav"];
+/// Characters of a name that a problem shows.
+const SHOWN: usize = 200;
+
 /// What is in data.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Survey {
@@ -38,6 +46,9 @@ pub struct Survey {
     pub audio: Clips,
     /// Images.
     pub images: Images,
+    /// How much of passages is recorded, where rows hold passages by sentence.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spoken: Option<Spoken>,
     /// Media that are named and not there.
     pub missing: u64,
     /// Media that are there and cannot be used.
@@ -84,6 +95,7 @@ pub struct Surveyor {
     seen: HashSet<u64>,
     /// What preparing the data could not do.
     unprepared: Vec<String>,
+    spoken: Spoken,
     lengths: Vec<f32>,
 }
 
@@ -96,6 +108,7 @@ impl Surveyor {
             check,
             seen: HashSet::new(),
             unprepared: Vec::new(),
+            spoken: Spoken::default(),
             lengths: Vec::new(),
         }
     }
@@ -141,14 +154,18 @@ impl Surveyor {
             let languages = self.survey.by.entry("column with audio".to_owned()).or_default();
             *languages.entry(name.clone()).or_default() += 1;
         }
-        self.media(data, row);
+        self.spoken.add(fields);
+        self.media(data, row, false);
     }
 
-    /// Looks at the media below a value.
-    fn media(&mut self, data: &Dataset, value: &Value) {
+    /// Looks at the media below a value; `named` says that the value stands where a medium must.
+    fn media(&mut self, data: &Dataset, value: &Value, named: bool) {
         match value {
-            Value::String(name) => self.medium(data, name),
-            Value::Array(items) => items.iter().for_each(|item| self.media(data, item)),
+            Value::Null if named => self.nameless("null"),
+            Value::String(name) if named && name.trim().is_empty() => self.nameless("an empty name"),
+            Value::String(name) if named || data.is_media(name) => self.medium(data, name),
+            Value::Array(items) if named && items.is_empty() => self.nameless("an empty list"),
+            Value::Array(items) => items.iter().for_each(|item| self.media(data, item, named)),
             Value::Object(fields) => {
                 let samples = ["wav", "array"].iter().find_map(|name| fields.get(*name)?.as_str());
                 let rate = fields.get("sampling_rate").and_then(Value::as_f64);
@@ -165,10 +182,28 @@ impl Surveyor {
                     }
                     return;
                 }
-                fields.values().for_each(|field| self.media(data, field));
+                // A structure of the `datasets` library: the bytes go before the path.
+                let places = ["bytes", "path"].map(|name| fields.get(name));
+                let is_text = |value: &&Value| value.as_str().is_some_and(|text| !text.trim().is_empty());
+                let place = places.iter().flatten().copied().find(is_text).or(places[1]).or(places[0]);
+                let samples = fields.contains_key("array") || fields.contains_key("wav");
+                if let Some(place) = place.filter(|_| named && !samples) {
+                    return self.media(data, place, true);
+                }
+                for (key, field) in fields {
+                    // Only where it stands: `audio` may be a structure with other text in it.
+                    self.media(data, field, MEDIA.contains(&key.as_str()));
+                }
             }
             _ => {}
         }
+    }
+
+    /// A place where a medium must be named, and none is.
+    fn nameless(&mut self, what: &str) {
+        self.survey.missing += 1;
+        let row = self.survey.rows;
+        self.problem(format!("row {row}: {what} where a clip or image should be named"));
     }
 
     /// Whether a medium was not met before: several datasets may use one name for different files.
@@ -184,9 +219,6 @@ impl Surveyor {
     }
 
     fn medium(&mut self, data: &Dataset, name: &str) {
-        if !data.is_media(name) {
-            return;
-        }
         let source = match data.media(name) {
             Ok(source) => source,
             Err(error) => {
@@ -197,6 +229,7 @@ impl Surveyor {
         if !self.is_new(&source, name) {
             return;
         }
+        let name = name.get(..name.floor_char_boundary(SHOWN)).unwrap_or(name);
         if !source.file().exists() {
             self.survey.missing += 1;
             return self.problem(format!("{name}: is not there"));
@@ -261,6 +294,7 @@ impl Surveyor {
             let (values, rows) = (counts.len(), counts.values().sum());
             *counts = BTreeMap::from([(format!("({values} values)"), rows)]);
         }
+        self.survey.spoken = Some(self.spoken).filter(Spoken::is_any);
         let differs = self.check.map(DataCheck::finish);
         self.survey.differs = match (differs, self.unprepared.is_empty()) {
             (differs, true) => differs,
@@ -300,6 +334,31 @@ mod tests {
         }
         let audio = surveyor.finish().audio;
         assert_eq!((audio.files, audio.seconds), (2, 3.0));
+    }
+
+    #[test]
+    fn what_stands_where_a_medium_must_is_one_whatever_it_looks_like() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("clip"), wav(1.0, 8000)).unwrap();
+        let rows = [
+            r#"{"audio": "clip", "note": null, "text": "", "caption": "clip"}"#,
+            r#"{"audio": null}"#,
+            r#"{"audio": " "}"#,
+            r#"{"images": []}"#,
+            r#"{"images": ["clip", ""]}"#,
+            r#"{"image": {"bytes": null, "path": null}}"#,
+            r#"{"audio": {"bytes": null, "path": "gone"}}"#,
+            r#"{"audio": "/etc/hostname"}"#,
+            r#"{"x": {"audio": "../../secret"}}"#,
+            r#"{"wav": "no suffix"}"#,
+            r#"{"audio": 7, "image": {"caption": "a clip"}}"#,
+        ];
+        std::fs::write(dir.path().join("test.jsonl"), rows.join("\n")).unwrap();
+        let mut surveyor = Surveyor::new(None);
+        surveyor.add(&Dataset::open(dir.path(), None).unwrap(), |_| {}).unwrap();
+        let survey = surveyor.finish();
+        assert_eq!((survey.audio.files, survey.missing, survey.broken), (1, 7, 2), "{:?}", survey.problems);
+        assert!(survey.problems[0].starts_with("row 2: null where a clip or image should be named"));
     }
 
     #[test]

@@ -115,3 +115,62 @@ fn a_file_that_lies_there_cut_does_not_pass_for_whole() {
     std::fs::write(scene.path("data/f.bin"), "publi").unwrap();
     scene.fetch(&[]).exits_with(2).says(cut);
 }
+
+/// A part of one Parquet file of which neither size nor hash is published.
+fn parquet_part() -> &'static str {
+    "[[part]]\nname = \"speech\"\nabout = \"a plain file\"\n[part.origin.github]\nrepo = \"own/repo\"\n\
+     commit = \"c0ffee\"\n[[part.file]]\npath = \"x.parquet\"\n"
+}
+
+#[test]
+fn a_web_page_does_not_become_a_file_of_the_data() {
+    let scene = Scene::new();
+    let (place, page) = ("/raw/own/repo/c0ffee/x.parquet", b"<html>Please log in to this network</html>");
+    scene.describe(parquet_part());
+    scene.server.put_web(place, page);
+    scene
+        .fetch(&[])
+        .exits_with(1)
+        .says("x.parquet: the bytes that came are not the published file")
+        .says("PAR1 at both ends, found a web page (HTML)");
+    assert_eq!(scene.data("x.parquet"), None);
+    assert_eq!(scene.partials(), []);
+    // The same command gets it as soon as the network lets it through.
+    let whole = b"PAR1 rows of speech PAR1";
+    scene.server.put_web(place, whole);
+    scene.fetch(&[]).exits_with(0);
+    assert_eq!(scene.data("x.parquet").unwrap(), whole);
+
+    // A page that an earlier program took for the file, with a record that calls it complete, is replaced.
+    let mut record = scene.record();
+    let origins = record["origins"].as_object_mut().unwrap();
+    let file = &mut origins.values_mut().next().unwrap()["sets"]["x.parquet"]["files"][0];
+    (file["bytes"], file["sha256"]) = (page.len().into(), crate::hub_server::sha256(page).into());
+    file.as_object_mut().unwrap().remove("modified");
+    for more in [&[][..], &["--verify"]] {
+        std::fs::write(scene.path("data/x.parquet"), page).unwrap();
+        std::fs::write(scene.path("data/fetch.json"), record.to_string()).unwrap();
+        scene.fetch(more).exits_with(0).prints("such as a web page: it is fetched again");
+        assert_eq!(scene.data("x.parquet").unwrap(), whole);
+    }
+    // One of the user's is not.
+    std::fs::remove_file(scene.path("data/fetch.json")).unwrap();
+    std::fs::write(scene.path("data/x.parquet"), page).unwrap();
+    scene.fetch(&[]).exits_with(2).says("it should be a Parquet file").says("and is a web page (HTML)");
+    assert_eq!(scene.data("x.parquet").unwrap(), page);
+}
+
+#[test]
+fn a_folder_holds_one_benchmark() {
+    let scene = Scene::new();
+    scene.one_plain(b"published", true);
+    scene.fetch(&[]).exits_with(0);
+    let (record, text) =
+        (scene.data("fetch.json"), std::fs::read_to_string(scene.path("sources.toml")).unwrap());
+    std::fs::write(scene.path("sources.toml"), text.replace("\"demo-set\"", "\"other-set\"")).unwrap();
+    for more in [&[][..], &["--dry-run"]] {
+        let done = scene.fetch(more).exits_with(2);
+        done.says("holds the data of demo-set, and those of other-set need a folder").says("--to");
+    }
+    assert_eq!(scene.data("fetch.json"), record);
+}

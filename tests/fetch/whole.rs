@@ -107,7 +107,10 @@ fn everything_comes_once_and_is_recorded() {
     // A changed file is found by --verify, and one that is gone is fetched again, alone.
     let changed = scene.path("data/lang/eng.bin");
     std::fs::write(&changed, "english".replace('g', "k")).unwrap();
-    run(&["--verify"]).exits_with(1).says("eng.bin: a file is there that is not the published one");
+    run(&["--verify"]).exits_with(2).says("eng.bin: a file is there that is not the published one");
+    run(&[])
+        .exits_with(2)
+        .says("it was changed since it was fetched: its sha256 is not the one in fetch.json");
     std::fs::remove_file(&changed).unwrap();
     scene.server.take_log();
     run(&[]).exits_with(0);
@@ -140,6 +143,10 @@ fn parts_and_languages_can_be_chosen() {
         .prints("note: it is not published by language: all of it is fetched");
     run(&["--only", "audios"]).exits_with(2).says("unknown part `audios`: did you mean `audio`?");
     run(&["--revision", "main"]).exits_with(2).says("name one with --only");
+    run(&["--only", "plain", "--revision", "main"])
+        .exits_with(2)
+        .says("the part `plain` is pinned to c0ffee of github.com/own/repo; leave it out");
+    run(&["--only", "by-language", "--revision", "main"]).exits_with(2).says("which has no revisions");
     run(&["--only", "questions", "--revision", "v9"]).exits_with(1).says("there is no such revision");
     run(&["--only", "more"]).exits_with(0).prints("by hand: more, what few need");
 }

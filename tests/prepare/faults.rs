@@ -158,3 +158,51 @@ fn missing_clips_are_counted_and_refused_where_they_are_asked_about() {
     let said = "1 row without a gold answer that can be one in eng.answer (the first has none)";
     on("check", data).exits_with(2).says(said);
 }
+
+#[test]
+fn a_file_that_changed_since_it_was_fetched_is_not_prepared() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path();
+    copy(&fixture("2m-belebele-f32"), data);
+    let fetched = |sha256: &str| {
+        let file = serde_json::json!({"path": "amh_Ethi.parquet", "sha256": sha256});
+        let sets = serde_json::json!({"x": {"complete": true, "files": [file]}});
+        let record = serde_json::json!({"version": 1, "origins": {"https://x.example": {"sets": sets}}});
+        std::fs::write(data.join("fetch.json"), record.to_string()).unwrap();
+    };
+    fetched(&"0".repeat(64));
+    let refused = finish(&mut prepare("2m-belebele", data, &[])).exits_with(2);
+    let refused = refused.says("amh_Ethi.parquet: was changed since it was fetched: its sha256 is ");
+    refused.says("`harness fetch 2m-belebele`");
+    assert!(!data.join("prepared/prepare.json").exists());
+    let said = refused.stderr.split("its sha256 is ").nth(1).unwrap();
+    fetched(&said[..64]);
+    finish(&mut prepare("2m-belebele", data, &[])).exits_with(0);
+}
+
+#[cfg(feature = "local")]
+#[test]
+fn a_limit_that_takes_all_is_no_part_and_a_part_is_looked_at_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path();
+    let text = std::fs::read_to_string(root().join("demo/ccfqa/test.jsonl")).unwrap();
+    let mut rows: Vec<Value> = text.lines().take(2).map(|line| serde_json::from_str(line).unwrap()).collect();
+    rows.push(rows[0].clone());
+    rows[2]["index"] = 99.into();
+    let lines: Vec<String> = rows.iter().map(Value::to_string).collect();
+    std::fs::write(data.join("test.jsonl"), lines.join("\n")).unwrap();
+    let with = |limit: &str| {
+        config(data, limit);
+        let text = std::fs::read_to_string(data.join("c.toml")).unwrap();
+        std::fs::write(data.join("c.toml"), text.replace("\"sqa\"", "\"qa\"")).unwrap();
+        on("check", data)
+    };
+    let copy = "a row is a copy of another but for index";
+    for limit in ["limit = 3", "limit = 9", "limit = 3\nlimit_by = \"seeded\"", ""] {
+        with(limit).exits_with(2).says("3 rows instead of 1,000").says(copy);
+    }
+    for limit in ["limit = 1", "limit = 1\nlimit_by = \"seeded\""] {
+        let part = with(limit).exits_with(0).prints("differs   ").prints(copy);
+        assert!(!part.stdout.contains("instead of 1,000"), "{}", part.stdout);
+    }
+}

@@ -28,12 +28,14 @@ impl Row {
     /// Reads a row. `other` says that the data are not the published ones, whose ids tell the language.
     pub(super) fn read(row: &Value, other: bool) -> Result<Self, String> {
         let fields = row.as_object().ok_or("a row must be a JSON object")?;
-        let id = match fields.get("data_id") {
+        // The table of VLMEvalKit numbers the rows in another column.
+        let named = fields.get("data_id").filter(|id| !id.is_null()).or_else(|| fields.get("index"));
+        let id = match named {
             Some(Value::Number(number)) => number.as_i64(),
             Some(Value::String(text)) => text.trim().parse().ok(),
             _ => None,
         };
-        let id = id.ok_or("`data_id` must be a whole number")?;
+        let id = id.ok_or("`data_id` (or `index` where it is absent) must be a whole number")?;
         let question = text(fields, "question")?.ok_or("the row has no `question`")?;
         let answer = text(fields, "answer")?.ok_or("the row has no `answer`")?;
         let by_id = Language::of_id(id);
@@ -186,10 +188,20 @@ mod tests {
     }
 
     #[test]
+    fn rows_of_the_table_of_vlmevalkit_are_named_by_their_index() {
+        let table = json!({"index": "1012", "image": "t.tsv#0.image", "question": "q", "answer": "a"});
+        let read = Row::read(&table, true).unwrap();
+        assert_eq!((read.id, read.language, read.task), (1012, Language::En, None));
+        let both = json!({"index": 7, "data_id": 3, "question": "q", "answer": "a"});
+        assert_eq!(Row::read(&both, true).unwrap().id, 3);
+    }
+
+    #[test]
     fn what_is_missing_or_in_the_wrong_half_is_named() {
         let error =
             |key: &str, value: Value| row(|row| drop(row.insert(key.into(), value.clone()))).unwrap_err();
-        assert!(error("data_id", json!("x")).contains("`data_id` must be a whole number"));
+        assert!(error("data_id", json!("x")).contains("must be a whole number"));
+        assert!(error("data_id", Value::Null).contains("`data_id` (or `index` where it is absent) must be"));
         assert!(error("question", json!("")).contains("no `question`"));
         assert!(error("answer", json!([])).contains("`answer` must be a string"));
         assert!(error("language", json!("FR")).contains("must be CN or EN, found `FR`"));

@@ -12,7 +12,7 @@ use super::{At, Found, Look, Made, Source, clip, missing, name_in, text};
 use crate::benchmark::sources;
 use crate::dataset::{Choice, Dataset};
 use crate::prepare::PrepareError;
-use crate::prepare::store::Store;
+use crate::prepare::store::{Saved, Store};
 
 const NAME: &str = "2m-belebele";
 const SEGMENTS: &str = "audio_segments";
@@ -104,12 +104,35 @@ fn answer(value: &Value) -> Option<u64> {
     [1.0, 2.0, 3.0, 4.0].contains(&number).then_some(number as u64)
 }
 
+/// What a row says of a recording that its file does not bear out, in a sentence.
+fn contradicts(item: &Value, saved: &Saved) -> Option<String> {
+    let said = |name: &str| {
+        let inner = ["audio", "wav"].iter().find_map(|key| item.get(*key)?.get(name));
+        inner.or_else(|| item.get(name))
+    };
+    let rate = said("sampling_rate").and_then(Value::as_f64);
+    if let Some((rate, found)) = rate.zip(saved.rate).filter(|(rate, found)| *rate != f64::from(*found)) {
+        return Some(format!("the row says {rate} Hz, and the file has {found} Hz"));
+    }
+    let format = said("format").and_then(Value::as_str)?.trim_start_matches('.').to_ascii_lowercase();
+    let found = saved.name.rsplit_once('.')?.1;
+    let known = ["wav", "flac", "mp3", "ogg", "m4a"].contains(&&*format);
+    (known && format != found).then(|| format!("the row says {format}, and the file is {found}"))
+}
+
 /// The recordings of a sentence, question or answer.
 fn clips(value: &Value, stem: &str, with_origin: bool, store: &mut Store<'_>) -> Result<Value, PrepareError> {
     let one = std::slice::from_ref(value);
     let items = match value {
-        Value::Null => return Ok(Value::Null),
-        Value::Array(items) => items.as_slice(),
+        Value::Null => {
+            store.absent += u64::from(with_origin);
+            return Ok(Value::Null);
+        }
+        Value::Array(items) => {
+            // A sentence without any recording.
+            store.absent += u64::from(with_origin && items.is_empty());
+            items.as_slice()
+        }
         // Not a list but the recording itself.
         _ => one,
     };
@@ -121,6 +144,7 @@ fn clips(value: &Value, stem: &str, with_origin: bool, store: &mut Store<'_>) ->
         };
         let stem = if with_origin || items.len() > 1 { format!("{stem}-{number}") } else { stem.to_owned() };
         let Some(saved) = store.keep(name, &stem)? else { continue };
+        store.problems.extend(contradicts(item, &saved).map(|said| format!("{name}: {said}")));
         let mut clip = clip(saved);
         let metadata = item.get("metadata").filter(|metadata| !metadata.is_null());
         if with_origin {
@@ -221,6 +245,21 @@ mod tests {
         for value in [json!("0"), json!(5), json!("B"), json!(1.5), json!(null), json!([2])] {
             assert_eq!(answer(&value), None, "{value}");
         }
+    }
+
+    #[test]
+    fn a_file_that_is_not_as_its_row_says_is_told() {
+        let saved = |name: &str, rate| Saved { name: name.to_owned(), seconds: None, rate };
+        let item = json!({"audio": {"wav": "x", "sampling_rate": 16000, "format": "WAV"}});
+        assert_eq!(contradicts(&item, &saved("a/b.wav", Some(16000))), None);
+        let said = contradicts(&item, &saved("a/b.wav", Some(48000))).unwrap();
+        assert_eq!(said, "the row says 16000 Hz, and the file has 48000 Hz");
+        let said = contradicts(&item, &saved("a/b.flac", Some(16000))).unwrap();
+        assert_eq!(said, "the row says wav, and the file is flac");
+        let bare = json!({"audio": {"bytes": "x"}, "sampling_rate": 8000});
+        assert!(contradicts(&bare, &saved("a.wav", Some(16000))).is_some());
+        assert_eq!(contradicts(&json!({"audio": {"bytes": "x"}}), &saved("a.wav", Some(16000))), None);
+        assert_eq!(contradicts(&json!("x"), &saved("a.mp3", None)), None);
     }
 
     #[test]

@@ -20,9 +20,10 @@ pub(super) fn row(
     at: At<'_>,
     store: &mut Store<'_>,
 ) -> Result<Made, PrepareError> {
-    let id = row.get("data_id").and_then(text);
+    // The table of VLMEvalKit numbers the rows in another column.
+    let id = row.get("data_id").and_then(text).or_else(|| row.get("index").and_then(text));
     if id.is_none() {
-        store.problems.push(format!("row {}: it has no data_id", at.row));
+        store.problems.push(format!("row {}: it has neither data_id nor index", at.row));
     }
     let id = id.unwrap_or_else(|| format!("row-{}", at.row));
     if let Some(image) = row.get_mut("image") {
