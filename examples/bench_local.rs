@@ -168,6 +168,7 @@ mod bench {
             images: Vec::new(),
             generation: Generation { max_new_tokens, ..Generation::default() },
             seed: 0,
+            exact_seed: false,
         }
     }
 

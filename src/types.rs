@@ -33,7 +33,7 @@ pub fn hex(bytes: &[u8]) -> String {
 }
 
 /// A 32-byte blake3 hash, written as 64 hexadecimal digits on disk.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Digest(pub [u8; 32]);
 
 impl Digest {
@@ -416,6 +416,9 @@ pub struct JudgeRecord {
     /// The rule that read it, or that failed; empty where there was no reply.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub rule: String,
+    /// The seed of the call: that of the judge plus the number of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
 }
 
 /// What came of a request: a closed set. Only the first four are answers of the model.

@@ -209,12 +209,25 @@ fn a_judge_that_is_down_or_talks_rubbish_gives_no_wrong_score() {
     let model = Loopback::start(Options::default()).unwrap();
     let filtered = Loopback::start(Options::of("--fault content-filter=1")).unwrap();
     let bench = Bench::new(3, &model, &filtered);
-    let done = bench.place.run(&[]).exits_with(1).says("15 of 15 calls of the judge ann gave no reply");
+    let done = bench
+        .place
+        .run(&[])
+        .exits_with(1)
+        .says("incomplete: cp-bench: 15 of 15 replies of the judge ann were withheld by a filter");
+    assert!(!done.stderr.contains("To make just these"), "{}", done.stderr);
     assert!(done.stdout.contains("content_filter 15"), "{}", done.stdout);
     let scores = bench.place.scores();
     let metrics = scores["benchmarks"][0]["metrics"].as_array().unwrap();
-    let value = metrics.iter().find(|m| m["metric"] == "judge_score").and_then(|m| m["value"].as_f64());
-    assert_eq!(value, None);
+    let score = metrics.iter().find(|m| m["metric"] == "judge_score").unwrap();
+    assert_eq!((score.get("value").and_then(Value::as_f64), &score["n"]), (None, &0.into()));
+    assert_eq!(score["counts"]["unjudged"], 3);
+    // Where they may be missing nothing is incomplete.
+    bench.place.edit("max_context = 4096", "max_context = 4096\non_error = \"exclude\"");
+    bench
+        .place
+        .run(&[])
+        .exits_with(0)
+        .says("note: cp-bench: 15 of 15 replies of the judge ann were withheld");
 
     // A judge that is gone: what was judged stays, the rest is named.
     let model = Loopback::start(Options::default()).unwrap();
@@ -236,7 +249,121 @@ fn a_judge_section_that_is_wrong_is_named_with_its_line() {
     bench.place.run(&[]).exits_with(2).says("did you mean `openai`?");
     bench.place.edit("kind = \"opnai\"", "kind = \"openai\"\napi_key_env = \"HARNESS_TEST_NO_SUCH_KEY\"");
     bench.place.run(&[]).exits_with(2).says("HARNESS_TEST_NO_SUCH_KEY").says("c.toml:");
-    assert_eq!(requests(&model), 1, "the answer is kept");
+    assert_eq!(requests(&model), 0, "nothing was asked before the judge could be");
+}
+
+/// What is wrong with a judge is found by a check, and by a run before the first answer is paid for.
+#[test]
+fn mistakes_in_a_judge_are_found_before_anything_is_asked() {
+    let model = Loopback::start(Options::default()).unwrap();
+    let judge = Loopback::start(Options::of(&format!("--seeded --answers {RATINGS}"))).unwrap();
+    let mistakes: [(&str, &str, &str); 6] = [
+        ("max_context = 4096", "mode = \"raw\"", "completions = true"),
+        ("max_context = 4096", "max_context = 512", "nothing is left for the answer"),
+        ("max_context = 4096", "max_context = 4096\ntokenizer = \"no-such.json\"", "no-such.json"),
+        ("max_context = 4096", "prompt = \"no-such.toml\"", "no-such.toml"),
+        ("max_context = 4096", "prompt = \"placeless.toml\"", "has no place `{"),
+        ("max_context = 4096", "prompt = \"other.toml\"", "the text `judge_line`"),
+    ];
+    for (from, to, says) in mistakes {
+        let bench = Bench::new(1, &model, &judge);
+        std::fs::write(bench.place.path("placeless.toml"), "[texts]\njudge_default = \"Good?\"\n").unwrap();
+        std::fs::write(bench.place.path("other.toml"), "[texts]\njudge_line = \"{response}\"\n").unwrap();
+        bench.place.edit(from, to);
+        finish(&mut bench.place.command("check", &[])).exits_with(2).says(says).says("c.toml:");
+        bench.place.run(&[]).exits_with(2).says(says);
+    }
+    assert_eq!((requests(&model), requests(&judge)), (0, 0));
+    let bench = Bench::new(4, &model, &judge);
+    finish(&mut bench.place.command("check", &[]))
+        .exits_with(0)
+        .prints("judge ann\n  model     llama-3-70b-instruct-awq")
+        .prints("calls     cp-bench: 20, 5 runs of 4 answers")
+        .prints("judge_default (harness wording, sha256 ");
+}
+
+/// A verdict is one on what the judge was shown: another profile, or answers with their wrapping, are asked about anew.
+#[test]
+fn verdicts_on_what_was_shown_otherwise_are_not_taken() {
+    let model = Loopback::start(Options::default()).unwrap();
+    let judge = Loopback::start(Options::of(&format!("--seeded --answers {RATINGS}"))).unwrap();
+    let bench = Bench::new(3, &model, &judge);
+    bench.place.run(&[]).exits_with(0);
+    bench.place.edit("name = \"cp-bench\"", "name = \"cp-bench\"\nprofile = \"recipe\"");
+    let done = bench.place.run(&[]).exits_with(0);
+    assert!(done.stderr.contains("judge ann: 15 calls\n"), "{}", done.stderr);
+    assert_eq!(requests(&judge), 30);
+    // Back again all verdicts are there.
+    bench.place.edit("profile = \"recipe\"", "profile = \"official\"");
+    bench.place.run(&[]).exits_with(0).says("15 calls, 15 of them made");
+    assert_eq!(requests(&judge), 30);
+
+    let model =
+        Loopback::start(Options { answers: vec!["The answer is: Oslo".to_owned()], ..Options::default() })
+            .unwrap();
+    let judge = Loopback::start(Options::of("--answers yes,no")).unwrap();
+    let bench = Bench::new(1, &model, &judge);
+    let language = serde_json::json!({"audio": "a.wav", "question": "Where?", "answer": "Oslo"});
+    let row = serde_json::json!({"index": 1, "source": "mooc", "label": "Geography", "eng": language});
+    std::fs::write(bench.place.path("rows.jsonl"), format!("{row}\n")).unwrap();
+    bench.place.edit(
+        "name = \"cp-bench\"",
+        "name = \"ccfqa\"\nconditions = [\"qa\"]\nlanguages = [\"eng\"]\nallow_other_data = true",
+    );
+    bench.place.run(&[]).exits_with(0);
+    let first = requests(&judge);
+    bench.place.edit("allow_other_data = true", "allow_other_data = true\nstrip_output = false");
+    bench.place.run(&[]).exits_with(0);
+    assert_eq!((first, requests(&judge)), (1, 2));
+}
+
+/// Each run has the judge's seed plus its number, which is sent as it is and journaled.
+#[test]
+fn the_seeds_of_judging_runs_are_journaled() {
+    let model = Loopback::start(Options::default()).unwrap();
+    let judge = Loopback::start(Options::of(&format!("--seeded --answers {RATINGS}"))).unwrap();
+    let bench = Bench::new(2, &model, &judge);
+    bench.place.run(&[]).exits_with(0);
+    for line in bench.verdicts() {
+        let of = |value: &Value| value.as_u64().unwrap();
+        assert_eq!(of(&line["judge"]["seed"]), 443 + of(&line["judge"]["about"]["run"]));
+    }
+}
+
+/// A config with a judge alone will do, and how it reads replies counts.
+#[test]
+fn a_config_of_a_judge_alone_judges_and_is_the_one_that_counts() {
+    let model = Loopback::start(Options::default()).unwrap();
+    let judge =
+        Loopback::start(Options { answers: vec!["Rating: (3)".to_owned()], ..Options::default() }).unwrap();
+    let bench = Bench::new(2, &model, &judge);
+    bench.place.run(&[]).exits_with(0);
+    let score = |bench: &Bench| bench.figure("judge_score", &serde_json::json!({}));
+    assert!((score(&bench) - 60.0).abs() < 1e-9);
+    let alone = format!(
+        "[judge]\nname = \"ann\"\nmax_context = 4096\nrating = \"strict_audiobench\"\n\n[judge.model]\n\
+         kind = \"openai\"\nmodel = \"llama-3-70b-instruct-awq\"\nbase_url = \"{}/v1\"\nrevision = \"1\"\n",
+        judge.url()
+    );
+    std::fs::write(bench.place.path("alone.toml"), alone).unwrap();
+    let alone = bench.place.path("alone.toml");
+    // Temperature and most tokens are the paper's where it does not say them, and so it is the same judge. The strict
+    // reading finds no rating at all, and that is no result.
+    let strict = bench
+        .judge(&["--judge", alone.to_str().unwrap()])
+        .exits_with(1)
+        .says("10 of them made")
+        .says("none of the 10 replies of the judge ann could be read");
+    assert!(strict.stderr.trim_end().ends_with("before you trust the scores"), "{}", strict.stderr);
+    assert!(score(&bench).abs() < 1e-9);
+    let mut again = harness();
+    again.args(["score", "c", "--results"]).arg(bench.place.path("results"));
+    finish(&mut again).exits_with(1);
+    assert!(score(&bench).abs() < 1e-9, "the judge's own config still counts");
+    bench.judge(&[]).exits_with(0);
+    assert!((score(&bench) - 60.0).abs() < 1e-9);
+    assert_eq!(requests(&judge), 10);
+    bench.judge(&["--name", "match"]).exits_with(2).says("is that of the judge by string match");
 }
 
 /// What a judge was asked with is told of it, and of the model what that was asked with.

@@ -81,6 +81,7 @@ fn written(text: &str, max_new_tokens: usize) -> Prepared {
         images: Vec::new(),
         generation: Generation { max_new_tokens, ..Generation::default() },
         seed: 1,
+        exact_seed: false,
     }
 }
 

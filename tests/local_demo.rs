@@ -73,6 +73,7 @@ fn request(system: &str, user: String, audio: Option<&PreparedAudio>) -> Prepare
         images: Vec::new(),
         generation: Generation { max_new_tokens: 24, ..Generation::default() },
         seed: 0,
+        exact_seed: false,
     }
 }
 

@@ -92,6 +92,7 @@ fn request(question: &str, audio: &[PreparedAudio], generation: Generation) -> P
         images: Vec::new(),
         generation,
         seed: 17,
+        exact_seed: false,
     }
 }
 

@@ -150,6 +150,7 @@ fn request(case: &Value, key: &str, generation: Generation) -> Prepared {
         images: images(case),
         generation,
         seed: 11,
+        exact_seed: false,
     }
 }
 
@@ -341,6 +342,7 @@ fn shared_beginnings_change_nothing() {
             images: images.iter().map(|name| image(name)).collect(),
             generation: greedy(12),
             seed: 0,
+            exact_seed: false,
         }
     };
     let requests = [

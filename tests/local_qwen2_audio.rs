@@ -151,6 +151,7 @@ fn request(row: &Row, max_new_tokens: usize) -> Prepared {
         images: Vec::new(),
         generation: Generation { max_new_tokens, ..Generation::default() },
         seed: 1,
+        exact_seed: false,
     }
 }
 

@@ -51,6 +51,7 @@ fn request(prompt: Prompt, key: &str, generation: Generation) -> Prepared {
         images: Vec::new(),
         generation,
         seed: 11,
+        exact_seed: false,
     }
 }
 

@@ -260,6 +260,7 @@ fn whisper_is_a_local_model() {
         images: Vec::new(),
         generation: Generation { max_new_tokens: 20, ..Generation::default() },
         seed: 1,
+        exact_seed: false,
     };
     let control = "<|startoftranscript|><|de|><|translate|><|notimestamps|>";
     let requests = vec![

@@ -192,6 +192,12 @@ pub trait Judging: Send + Sync {
 
     /// The prompt texts in use.
     fn prompts(&self) -> Vec<PromptInfo>;
+
+    /// What beside texts and answers decides what the judge is shown: settings of the section, by name. A verdict
+    /// under other settings is one on something else.
+    fn settings(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
 }
 
 /// What a reply says.
@@ -223,6 +229,9 @@ impl JudgeCall {
         matches!(self.outcome, Outcome::Ok | Outcome::Length | Outcome::Empty).then_some(self.reply.as_str())
     }
 }
+
+/// The share of replies from which on unread ones are warned of.
+const UNPARSED: f64 = 0.05;
 
 /// What the judging of a section came to.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -282,6 +291,46 @@ impl JudgeScores {
         self.unparsed += u64::from(!parsed);
     }
 
+    /// Replies that a filter withheld: asking again would not change them.
+    pub fn withheld(&self) -> u64 {
+        self.outcomes.get(&Outcome::ContentFilter).copied().unwrap_or_default()
+    }
+
+    /// Replies that a rule read or could not.
+    pub fn replies(&self) -> u64 {
+        self.rules.values().sum()
+    }
+
+    /// Whether there are replies and none of them could be read: then the scores are none.
+    pub fn unreadable(&self) -> bool {
+        self.unparsed > 0 && self.unparsed == self.replies()
+    }
+
+    /// What is suspicious in the replies, a sentence each.
+    pub fn warnings(&self) -> Vec<String> {
+        let (judge, replies) = (&self.judge, self.replies());
+        let mut found = Vec::new();
+        let of = |outcome| self.outcomes.get(&outcome).copied().unwrap_or_default();
+        let (cut, empty) = (of(Outcome::Length), of(Outcome::Empty));
+        if cut > 0 {
+            found.push(format!(
+                "{cut} of {replies} replies of the judge {judge} were cut at their token limit, perhaps before the \
+                 verdict: raise max_new_tokens under [judge.generation]"
+            ));
+        }
+        if empty > 0 {
+            found.push(format!("{empty} of {replies} replies of the judge {judge} are empty"));
+        }
+        if self.unparsed as f64 > UNPARSED * replies as f64 {
+            found.push(format!(
+                "{} of {replies} replies of the judge {judge} hold no verdict that can be read: look at them in \
+                 verdicts/{judge}.jsonl before you trust the scores",
+                self.unparsed
+            ));
+        }
+        found
+    }
+
     /// Calls that gave no reply: failed, withheld by a filter, or not made.
     pub fn unheard(&self) -> u64 {
         let heard = [Outcome::Ok, Outcome::Length, Outcome::Empty];
@@ -339,6 +388,26 @@ mod tests {
         assert_eq!((scores.calls, scores.missing, scores.unheard(), scores.shortened), (6, 4, 5, 1));
         assert_eq!(call(0, Outcome::ContentFilter).heard(), None);
         assert_eq!(call(0, Outcome::Length).heard(), Some("Rating: 3"));
+        assert_eq!(scores.withheld(), 1);
+    }
+
+    #[test]
+    fn replies_that_cannot_be_read_are_warned_of() {
+        let judged = |unparsed: u64, outcomes: &[(Outcome, u64)]| JudgeScores {
+            judge: "ann".to_owned(),
+            unparsed,
+            rules: BTreeMap::from([("x:read".to_owned(), 100 - unparsed), ("x:none".to_owned(), unparsed)]),
+            outcomes: outcomes.iter().copied().collect(),
+            ..JudgeScores::default()
+        };
+        assert_eq!(judged(5, &[(Outcome::Ok, 100)]).warnings(), [""; 0]);
+        let found = judged(6, &[(Outcome::Ok, 100)]).warnings();
+        assert!(found[0].contains("6 of 100 replies of the judge ann hold no verdict"), "{found:?}");
+        let found = judged(0, &[(Outcome::Length, 2), (Outcome::Empty, 1)]).warnings();
+        assert!(found[0].contains("2 of 100 replies of the judge ann were cut"), "{found:?}");
+        assert!(found[1].contains("1 of 100 replies of the judge ann are empty"), "{found:?}");
+        assert!(judged(100, &[]).unreadable() && !judged(99, &[]).unreadable());
+        assert!(!JudgeScores::default().unreadable());
     }
 
     #[test]

@@ -5,11 +5,14 @@ use std::fmt::Write as _;
 
 use super::exit::{self, Failure};
 use super::progress::plural;
-use super::{CheckArgs, cascade, check_images, open, print, probe, replay, weights};
-use crate::config::RunConfig;
+use super::{CheckArgs, cascade, check_images, judge, open, print, probe, replay, weights};
+use crate::benchmark::JudgeKind;
+use crate::config::endpoint::Transcode;
+use crate::config::{Loaded, RunConfig};
 use crate::media::{self, MediaSource};
 use crate::model::{AudioNeed, MediaLimits, ModelIdentity};
 use crate::run::journal::Journal;
+use crate::run::judge::stand_in;
 use crate::run::manifest::{Manifest, ManifestBenchmark};
 use crate::run::plan::{Plan, Recipe, Requests, Section};
 use crate::run::transcripts::TranscriptPlan;
@@ -114,6 +117,9 @@ pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
         }
         tracing::debug!(index, "section checked");
     }
+    if config.judge.is_some() {
+        judge_of(&mut out, &loaded, &plan, &mut problems)?;
+    }
     if let Some(opened) = &opened {
         match replay::matched(&loaded, opened, &plan) {
             Ok(None) => {}
@@ -162,6 +168,57 @@ pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
         return Err(Failure::new(exit::MODEL, message));
     }
     Err(Failure::new(exit::USAGE, format!("{found}nothing was run")))
+}
+
+/// What can be known of the judge without asking it.
+fn judge_of(
+    out: &mut String,
+    loaded: &Loaded,
+    plan: &Plan,
+    problems: &mut Vec<String>,
+) -> Result<(), Failure> {
+    let Some(config) = &loaded.config.judge else { return Ok(()) };
+    if config.kind == JudgeKind::Match {
+        let _ = writeln!(out, "\njudge {}\n  model     none: string match", config.name);
+        return Ok(());
+    }
+    let judged: Vec<judge::Judged<'_>> =
+        plan.sections.iter().map(|section| (&section.config, &section.prompts)).collect();
+    let at = open::problems_below(loaded, "judge");
+    let ready = match judge::prepare(config, &judged, loaded.config.model.hearing().audio.window, &at) {
+        // Sections that could not be set up have been told of, and may be all that is judged.
+        Err(failures) => {
+            if !judged.is_empty() {
+                problems.extend(failures.into_iter().map(|failure| failure.message));
+            }
+            return Ok(());
+        }
+        Ok(ready) => ready,
+    };
+    let _ = writeln!(out, "\njudge {}", config.name);
+    let _ = writeln!(out, "  model     {}: {}", ready.opened.identity.name, ready.opened.about);
+    let answer = stand_in();
+    for (index, section) in ready.sections.iter().enumerate() {
+        let Some(judging) = section.judge().ok().flatten() else { continue };
+        let mut answers = 0_u64;
+        plan.only(index).each(&mut |request| {
+            answers += u64::from(judging.question(&request.planned, &answer).is_some());
+            true
+        })?;
+        let (calls, runs) = (answers * u64::from(section.runs()), u64::from(section.runs()));
+        let _ = writeln!(
+            out,
+            "  calls     {}: {calls}, {} of {}",
+            section.label(),
+            plural(runs, "run"),
+            plural(answers, "answer")
+        );
+        for prompt in judging.prompts() {
+            let sha = prompt.sha256.get(..12).unwrap_or(&prompt.sha256);
+            let _ = writeln!(out, "  prompt    {} ({}, sha256 {sha})", prompt.name, prompt.status);
+        }
+    }
+    Ok(())
 }
 
 fn nobody(config: &RunConfig) -> ModelIdentity {
@@ -240,6 +297,9 @@ fn clips(
     let (mut inside, mut more_inside) = (0_usize, false);
     let most = config.model.hearing().audio.max_seconds;
     let max_seconds = limits.map_or(most, |limits| limits.max_seconds.min(most));
+    // Files are sent as they are, where nothing may be done to them.
+    let untouched = config.model.hearing().audio.transcode == Transcode::Never
+        && limits.is_some_and(|limits| matches!(limits.audio, AudioNeed::File { .. }));
     requests.each(&mut |request| {
         let Some(dataset) = requests.dataset(request.section) else { return true };
         for audio in request.prompt.audio() {
@@ -270,6 +330,14 @@ fn clips(
                     return Err(format!(
                         "is {length:.1} s long, the model takes {max_seconds} s: set `window = \"first\"` or \
                          `\"last\"` under [model.audio]"
+                    ));
+                }
+                // Samples and joined clips are written anew in any case.
+                if untouched && matches!(media, MediaSource::File(_)) && length > max_seconds + 0.001 {
+                    return Err(format!(
+                        "is {length:.1} s long and is to be cut to its {} {max_seconds} s, which changes the file: set \
+                         `transcode = \"wav\"` under [model.audio]",
+                        audio.window.as_str()
                     ));
                 }
                 Ok(source)

@@ -65,6 +65,8 @@ pub(super) struct Progress {
     last: Instant,
     /// What the last plain line said, without its rates.
     said: (u64, String),
+    /// The journal, as people call it.
+    journal: String,
 }
 
 impl Progress {
@@ -110,6 +112,7 @@ impl Progress {
             current: 0,
             last: Instant::now(),
             said: (0, String::new()),
+            journal: "responses.jsonl".to_owned(),
         }
     }
 
@@ -154,6 +157,11 @@ impl Progress {
         eprintln!("{}{}", line.plain(), self.foot_text());
         self.last = Instant::now();
         self.said = news;
+    }
+
+    /// Progress of a stage that writes another journal than that of responses.
+    pub(super) fn journaled_in(self, journal: String) -> Self {
+        Self { journal, ..self }
     }
 
     fn tick(&mut self, status: Option<String>, spent: &Usage) {
@@ -273,8 +281,8 @@ impl Progress {
                     error.unwrap_or_else(|| "no reason was given".to_owned())
                 ));
             } else if line.failures == SHOWN_FAILURES + 1 {
-                say =
-                    Some(format!("{}: further failures are not shown; responses.jsonl has all", line.label));
+                let (label, journal) = (&line.label, &self.journal);
+                say = Some(format!("{label}: further failures are not shown; {journal} has all"));
             }
         }
         if let Some(say) = say {

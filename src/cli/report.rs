@@ -5,9 +5,11 @@ use std::path::Path;
 use super::exit::{self, Failure};
 use super::predictions::{self, Predictions};
 use super::{FolderArgs, ScoreArgs, print};
+use crate::benchmark::JudgeScores;
 use crate::model::replay;
 use crate::report::scores_file::Scores;
 use crate::run::folder::find_run;
+use crate::run::judge::JudgeFile;
 use crate::run::score;
 
 /// `harness score RUN`
@@ -55,17 +57,10 @@ pub(super) fn warnings(folder: &Path, scores: &Scores) {
                  asked); they are in no score. {what}"
             );
         }
-        if let Some(judge) = section.judge.as_ref().filter(|judge| judge.unheard() > 0) {
-            eprintln!(
-                "incomplete: {}: {} of {} calls of the judge {} gave no reply ({} never made). To make just these: \
-                 harness judge {}",
-                section.label,
-                judge.unheard(),
-                judge.calls,
-                judge.judge,
-                judge.missing,
-                folder.display()
-            );
+        if let Some(judge) = &section.judge {
+            for (word, sentence) in unheard(folder, judge) {
+                eprintln!("{word}: {}: {sentence}", section.label);
+            }
         }
         if let Some(judge) = section.judge.as_ref().filter(|judge| judge.required && judge.unusable > 0) {
             eprintln!(
@@ -89,6 +84,44 @@ pub(super) fn warnings(folder: &Path, scores: &Scores) {
     }
 }
 
+/// What is to be said of calls of a judge that gave no reply: those that can be made again, and those that would come
+/// to the same.
+fn unheard(folder: &Path, judge: &JudgeScores) -> Vec<(&'static str, String)> {
+    let (calls, name, withheld) = (judge.calls, &judge.judge, judge.withheld());
+    let failed = judge.unheard().saturating_sub(withheld);
+    let mut found = Vec::new();
+    if failed > 0 {
+        let told = JudgeFile::read(folder, name).ok().flatten().map(|file| file.options).unwrap_or_default();
+        let quoted = told.iter().map(|word| {
+            if word.contains(char::is_whitespace) { format!(" \"{word}\"") } else { format!(" {word}") }
+        });
+        found.push(format!(
+            "{failed} of {calls} calls of the judge {name} gave no reply ({} never made). To make just these: \
+             harness judge {}{}",
+            judge.missing,
+            folder.display(),
+            quoted.collect::<String>()
+        ));
+    }
+    if withheld > 0 {
+        found.push(format!(
+            "{withheld} of {calls} replies of the judge {name} were withheld by a filter, and asking again would not \
+             change that: on_error under [judge] says what becomes of their answers"
+        ));
+    }
+    if judge.unreadable() {
+        found.push(format!(
+            "none of the {} replies of the judge {name} could be read, and the scores mean nothing: look at them in \
+             {}",
+            judge.replies(),
+            folder.join("verdicts").join(format!("{name}.jsonl")).display()
+        ));
+    }
+    let incomplete = judge.required || judge.unreadable();
+    let word = if incomplete { "incomplete" } else { "note" };
+    found.into_iter().map(|sentence| (word, sentence)).collect()
+}
+
 /// The exit code of scores.
 pub(super) fn code(scores: &Scores, allow_incomplete: bool) -> u8 {
     let incomplete = scores
@@ -100,5 +133,8 @@ pub(super) fn code(scores: &Scores, allow_incomplete: bool) -> u8 {
 
 /// Whether answers that should be judged are not.
 fn unjudged(section: &crate::benchmark::BenchmarkScores) -> bool {
-    section.judge.as_ref().is_some_and(|judge| judge.required && judge.unheard() + judge.unusable > 0)
+    section
+        .judge
+        .as_ref()
+        .is_some_and(|judge| judge.unreadable() || judge.required && judge.unheard() + judge.unusable > 0)
 }

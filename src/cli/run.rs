@@ -76,6 +76,19 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
         facts
     });
 
+    let seed = config.run.seed;
+    let judge = config.judge.as_ref().filter(|judge| stages == Stages::All && judge.kind == JudgeKind::Model);
+    // What is wrong with the judge is said before answers are paid for.
+    let judge = judge
+        .map(|judge| {
+            let judged: Vec<judge::Judged<'_>> =
+                plan.sections.iter().map(|section| (&section.config, &section.prompts)).collect();
+            let at = open::problems_below(&loaded, "judge");
+            let ready = judge::prepare(judge, &judged, config.model.hearing().audio.window, &at);
+            Ok::<_, Failure>((judge, ready.map_err(judge::one_failure)?))
+        })
+        .transpose()?;
+
     // The folder and its files come first: a place that cannot be written fails before the long work.
     let begin = match (args.resume, args.fresh) {
         (true, _) => Begin::Resume,
@@ -89,6 +102,9 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
     let earlier = Manifest::read(folder.path())?;
     if let Some(earlier) = &earlier {
         same_run(earlier, config, &opened.identity, folder.path())?;
+    }
+    if let Some((judge, ready)) = &judge {
+        ready.same_as_earlier(judge, seed, folder.path())?;
     }
     let journal_path = folder.path().join("responses.jsonl");
     let mut journal =
@@ -201,20 +217,12 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
         let incomplete = failed > 0 || manifest.benchmarks.iter().any(|b| b.dataset.unreadable_rows > 0);
         return Ok(if incomplete && !args.allow_incomplete { exit::INCOMPLETE } else { exit::DONE });
     }
-    if let Some(judge) = config.judge.as_ref().filter(|judge| judge.kind == JudgeKind::Model) {
-        let at = open::problems_below(&loaded, "judge");
+    if let Some((judge, ready)) = judge {
         // What the answers have cost is not there for the judge.
         let priced = judge.model.as_ref().and_then(score::price_of_model).is_some();
         let left = args.max_cost.filter(|_| priced).map(|max| (max - spent).max(0.0));
-        let code = judge::stage(&judge::Orders {
-            folder: folder.path(),
-            manifest: &manifest,
-            judge,
-            seed: config.run.seed,
-            max_cost: left,
-            at: &at,
-        })?;
-        if let Some(code) = code {
+        let orders = judge::Orders { folder: folder.path(), judge, seed, max_cost: left, options: &[] };
+        if let Some(code) = judge::stage(&orders, ready)? {
             return Ok(code);
         }
     }
@@ -458,7 +466,7 @@ pub(super) fn drive(drive: Drive<'_>) -> Result<Ended, Failure> {
     let model = model::load(opened)?;
     tracing::info!(seconds = begun.elapsed().as_secs_f64(), "model loaded");
 
-    let mut progress = Progress::new(sections.into_iter(), price);
+    let mut progress = Progress::new(sections.into_iter(), price).journaled_in(journal.name());
     progress.lend(&voice);
     let (summary, signal) = runtime.block_on(async {
         let (code_in, code) = watch::channel(None);

@@ -12,6 +12,7 @@ use super::endpoint::Transcode;
 use super::overrides::label;
 use super::problem::{Problem, nearest};
 use super::raw::ARCHITECTURES;
+use super::resolve::CP_BENCH;
 use super::resolved::{LimitBy, RunConfig};
 use super::schema;
 use super::secret::holds_secrets;
@@ -304,8 +305,15 @@ impl Walk<'_> {
     }
 
     fn judge(&mut self, judge: &Node) {
+        let by_match = judge.key("kind").and_then(Node::as_str) == Some(JudgeKind::MATCH);
         if let Some(node) = judge.key("name") {
             self.file_name("judge's name", node);
+            let kind = if by_match { JudgeKind::Match } else { JudgeKind::Model };
+            if let Some((name, why)) =
+                node.as_str().and_then(|name| Some((name, unfit_for_judge(name, kind)?)))
+            {
+                self.value_problem(node, format!("the judge's name `{name}` {why}"), "give it another name");
+            }
         }
         self.path(judge.key("prompt"));
         self.path(judge.key("tokenizer"));
@@ -318,7 +326,6 @@ impl Walk<'_> {
                 "add max_context, or leave tokenizer out",
             );
         }
-        let by_match = judge.key("kind").and_then(Node::as_str) == Some(JudgeKind::MATCH);
         match judge.key("model") {
             _ if by_match && judge.key("server").is_some() => {
                 let place = self.locator.header(judge.key("server").unwrap_or(judge));
@@ -422,6 +429,15 @@ pub(super) fn warnings(config: &RunConfig, locator: &Locator) -> Vec<String> {
     if config.model.replay.is_some() && locator.root.key("generation").is_some() {
         warn(&["generation".into()], "[generation] does nothing: the answers exist already".to_owned());
     }
+    if let Some(judge) = config.judge.as_ref().filter(|judge| judge.kind == JudgeKind::Model) {
+        let paper = config.benchmarks.iter().any(|benchmark| benchmark.name == CP_BENCH);
+        let several = judge.runs.map_or(paper, |runs| runs > 1);
+        if several && judge.generation.temperature == 0.0 {
+            let text = "at temperature 0 all runs of the judge say the same, and their mean is that of one: set \
+                        temperature (the paper of cp-bench has 1), or runs = 1";
+            warn(&["judge".into(), "generation".into()], text.to_owned());
+        }
+    }
     let audio = &config.model.hearing().audio;
     if audio.rate.is_some() && audio.transcode == Transcode::Never {
         let text = "`rate` does nothing with transcode = \"never\": clips are sent as they are".to_owned();
@@ -441,6 +457,11 @@ pub(super) fn warnings(config: &RunConfig, locator: &Locator) -> Vec<String> {
 
 /// What a name that becomes a file's name must be like.
 const FIT_FOR_FILES: &str = "use a name of at most 100 bytes that can be a folder: letters, digits, `-`, `_`";
+
+/// Why a judge of this kind cannot have a name, if it cannot.
+pub fn unfit_for_judge(name: &str, kind: JudgeKind) -> Option<&'static str> {
+    (kind == JudgeKind::Model && name == JudgeKind::MATCH).then_some("is that of the judge by string match")
+}
 
 /// Why a name cannot be that of a file or folder on every system, if it cannot.
 pub fn unfit_for_files(name: &str) -> Option<&'static str> {

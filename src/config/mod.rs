@@ -33,7 +33,7 @@ use serde::Deserialize as _;
 pub use belebele::BelebeleConfig;
 pub use cascade::CascadeConfig;
 pub use categories::Categories;
-pub use check::unfit_for_files;
+pub use check::{unfit_for_files, unfit_for_judge};
 pub use endpoint::{EndpointConfig, ServerConfig};
 pub use image::ImageConfig;
 pub use overrides::Override;
@@ -65,6 +65,38 @@ const MAX_BYTES: u64 = 4 << 20;
 ///
 /// All that is wrong is reported together. Whether the files that it names exist is not looked at.
 pub fn load(path: &Path, overrides: &[Override]) -> Result<Loaded, ConfigError> {
+    load_text(path, &read(path)?, overrides)
+}
+
+/// Reads the configuration of a judge for answers that are there. Of what it does not say, for it may have `[judge]`
+/// alone, the run's seed and benchmarks count.
+pub fn load_judge(path: &Path, run: &RunConfig) -> Result<Loaded, ConfigError> {
+    let text = read(path)?;
+    let file = problem::Source { name: path.display().to_string(), text: text.clone() };
+    // What cannot be parsed is reported below.
+    let Ok(root) = tree::parse(&[file]) else { return load_text(path, &text, &[]) };
+    let mut said = Vec::new();
+    if root.key("model").is_none() {
+        // Nothing is asked of it.
+        said.push("model={ kind = \"local\", architecture = \"qwen2_audio\", weights = \".\" }".to_owned());
+    }
+    if root.key("benchmark").is_none() {
+        let quoted = |text: &str| toml::Value::from(text);
+        let sections = run.benchmarks.iter().map(|section| {
+            let (name, label) = (quoted(&section.name), quoted(&section.label));
+            format!("{{ name = {name}, label = {label}, data = \".\" }}")
+        });
+        said.push(format!("benchmark=[{}]", sections.collect::<Vec<_>>().join(", ")));
+    }
+    if root.key("run").is_none_or(|run| run.key("seed").is_none()) {
+        said.push(format!("run.seed={}", run.run.seed));
+    }
+    let said: Vec<Override> = said.iter().map(|text| Override::parse(text)).collect::<Result<_, _>>()?;
+    load_text(path, &text, &said)
+}
+
+/// The text of a configuration file.
+fn read(path: &Path) -> Result<String, ConfigError> {
     let unreadable = |reason: String| ConfigError::Unreadable { path: path.to_path_buf(), reason };
     let found = std::fs::metadata(path)
         .map_err(|error| unreadable(format!("cannot read the configuration: {error}; name a .toml file")))?;
@@ -80,12 +112,11 @@ pub fn load(path: &Path, overrides: &[Override]) -> Result<Loaded, ConfigError> 
     let bytes = std::fs::read(path).map_err(|error| {
         unreadable(format!("cannot read the configuration: {error}; check its permissions"))
     })?;
-    let text = String::from_utf8(bytes).map_err(|error| {
+    String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
         let line = error.as_bytes().iter().take(at).filter(|byte| **byte == b'\n').count() + 1;
         unreadable(format!("line {line} is not UTF-8 text; save the configuration as UTF-8"))
-    })?;
-    load_text(path, &text, overrides)
+    })
 }
 
 /// The same for a text that was read already; `path` is where it came from.

@@ -32,14 +32,15 @@ pub(super) const DEFAULT_CONCURRENCY: usize = 16;
 pub(super) fn resolve(path: &Path, raw: RawConfig, locator: &Locator) -> RunConfig {
     let folders =
         Folders { file: path.parent().unwrap_or(Path::new("")), locator, above: &[], model: &["model"] };
-    let generation = generation(raw.generation.unwrap_or_default());
+    let generation = generation(raw.generation.unwrap_or_default(), &Generation::default());
     let greedy = generation.temperature == 0.0;
+    let for_judge = judge_generation(&raw.benchmark);
     RunConfig {
         path: path.to_path_buf(),
         run: run(path, raw.run.unwrap_or_default()),
         model: model(raw.model, &folders),
         generation,
-        judge: raw.judge.map(|raw| judge(raw, &Folders { above: &["judge"], ..folders })),
+        judge: raw.judge.map(|raw| judge(raw, &Folders { above: &["judge"], ..folders }, &for_judge)),
         benchmarks: raw
             .benchmark
             .into_iter()
@@ -200,7 +201,18 @@ fn transcription(raw: Option<RawTranscription>) -> TranscriptionConfig {
     }
 }
 
-fn judge(raw: RawJudge, folders: &Folders<'_>) -> JudgeConfig {
+/// How a judge answers where the configuration does not say it: greedily, as most papers have it, but as CP-Bench's
+/// paper has it where it judges nothing else. That one averages several draws.
+fn judge_generation(benchmarks: &[RawBenchmark]) -> Generation {
+    let is = |names: &[&str]| benchmarks.iter().any(|benchmark| names.contains(&benchmark.name.as_str()));
+    if is(&[CP_BENCH]) && !is(&["ccfqa", "simplevqa"]) {
+        Generation { temperature: 1.0, max_new_tokens: 512, ..Generation::default() }
+    } else {
+        Generation::default()
+    }
+}
+
+fn judge(raw: RawJudge, folders: &Folders<'_>, default: &Generation) -> JudgeConfig {
     let kind = raw.kind.unwrap_or_default();
     let mut model = raw.model.filter(|_| kind == JudgeKind::Model).map(|raw| model(raw, folders));
     // Its own section stands for that of its model.
@@ -218,7 +230,7 @@ fn judge(raw: RawJudge, folders: &Folders<'_>) -> JudgeConfig {
         tokenizer: raw.tokenizer.map(|text| folders.path(&text, &["tokenizer".into()])),
         prompt: raw.prompt.map(|text| folders.path(&text, &["prompt".into()])),
         model,
-        generation: generation(raw.generation.unwrap_or_default()),
+        generation: generation(raw.generation.unwrap_or_default(), default),
     }
 }
 
@@ -290,8 +302,7 @@ fn server(raw: RawServer, folders: &Folders<'_>, folder: &[Step]) -> ServerConfi
     }
 }
 
-fn generation(raw: RawGeneration) -> Generation {
-    let default = Generation::default();
+fn generation(raw: RawGeneration, default: &Generation) -> Generation {
     Generation {
         temperature: raw.temperature.unwrap_or(default.temperature),
         top_p: raw.top_p.unwrap_or(default.top_p),
@@ -299,7 +310,7 @@ fn generation(raw: RawGeneration) -> Generation {
         top_k: raw.top_k.map_or(default.top_k, |k| usize::try_from(k).unwrap_or(0)),
         repetition_penalty: raw.repetition_penalty.unwrap_or(default.repetition_penalty),
         max_new_tokens: raw.max_new_tokens.map_or(default.max_new_tokens, size),
-        stop: raw.stop.unwrap_or(default.stop),
+        stop: raw.stop.unwrap_or_else(|| default.stop.clone()),
     }
 }
 
@@ -345,6 +356,9 @@ fn benchmark(index: usize, raw: RawBenchmark, folders: &Folders<'_>, greedy: boo
         belebele,
     }
 }
+
+/// The benchmark whose judge draws.
+pub(super) const CP_BENCH: &str = "cp-bench";
 
 /// The benchmark whose keys stand in a section of their own.
 const BELEBELE: &str = "2m-belebele";

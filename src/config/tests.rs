@@ -373,3 +373,59 @@ fn the_reference_names_every_key() {
     }
     assert_eq!(page.matches("\n### `").count(), all.len(), "docs/config.md has a key that does not exist");
 }
+
+const JUDGED: &str = r#"
+[model]
+kind = "openai"
+model = "m"
+base_url = "http://localhost:8000/v1"
+
+[judge]
+name = "ann"
+
+[judge.model]
+kind = "openai"
+model = "j"
+base_url = "http://localhost:8001/v1"
+
+[[benchmark]]
+name = "cp-bench"
+data = "rows.jsonl"
+"#;
+
+/// CP-Bench's judge draws five times; greedy runs would all say the same.
+#[test]
+fn the_judge_of_cp_bench_draws_unless_it_is_told_otherwise() {
+    let judge = |text: &str, sets: &[&str]| config(text, sets).judge.unwrap().generation;
+    let paper = judge(JUDGED, &[]);
+    assert_eq!((paper.temperature, paper.max_new_tokens), (1.0, 512));
+    assert_eq!(judge(JUDGED, &["judge.generation.max_new_tokens=64"]).temperature, 1.0);
+    let both = format!("{JUDGED}\n[[benchmark]]\nname = \"ccfqa\"\ndata = \"x.jsonl\"\n");
+    assert_eq!(judge(&both, &[]).temperature, 0.0);
+    let warned = |sets: &[&str]| {
+        let warnings = read(JUDGED, sets).unwrap().warnings;
+        warnings.iter().any(|warning| warning.contains("all runs of the judge say the same"))
+    };
+    assert!(!warned(&[]));
+    assert!(warned(&["judge.generation.temperature=0.0"]));
+    assert!(!warned(&["judge.generation.temperature=0.0", "judge.runs=1"]));
+    let found = problems(JUDGED, &["judge.name=match"]);
+    assert!(found[0].contains("is that of the judge by string match"), "{found:?}");
+}
+
+#[test]
+fn a_judge_alone_is_judged_by_what_the_run_says() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("alone.toml");
+    let (_, rest) = JUDGED.split_once("[judge]").unwrap();
+    let (section, _) = rest.split_once("[[benchmark]]").unwrap();
+    std::fs::write(&file, format!("[judge]{section}")).unwrap();
+    assert!(load(&file, &[]).is_err());
+    let run = config(JUDGED, &["run.seed=7"]);
+    let alone = load_judge(&file, &run).unwrap().config;
+    assert_eq!((alone.judge, alone.run.seed), (run.judge.clone(), 7));
+    std::fs::write(&file, format!("[run]\nseed = 8\n[judge]{section}")).unwrap();
+    assert_eq!(load_judge(&file, &run).unwrap().config.run.seed, 8);
+    std::fs::write(&file, "[judge]\nnmae = 1\n").unwrap();
+    assert!(load_judge(&file, &run).unwrap_err().to_string().contains("nmae"));
+}

@@ -90,19 +90,42 @@ fn number_behind_rating(reply: &str) -> Option<f64> {
         }
         let fraction = number.get(whole..).and_then(|tail| tail.strip_prefix('.')).map_or(0, digits);
         let end = if fraction == 0 { whole } else { whole + 1 + fraction };
-        found = number.get(..end).and_then(|text| text.parse().ok());
+        found = number.get(..end).and_then(|text| in_ascii(text).parse().ok());
         rest = number.get(end..).unwrap_or_default();
     }
     found
 }
 
-/// How many ASCII digits a text begins with.
+/// How many bytes the decimal digits take that a text begins with.
 fn digits(text: &str) -> usize {
-    text.bytes().take_while(u8::is_ascii_digit).count()
+    text.chars().take_while(|c| decimal(*c).is_some()).map(char::len_utf8).sum()
+}
+
+/// The digit 0 of each script that has decimal digits; the other nine follow it. Unicode's category Nd, which is what
+/// Python's `\d` and `float` take.
+const ZEROS: [u32; 66] = [
+    0x0030, 0x0660, 0x06F0, 0x07C0, 0x0966, 0x09E6, 0x0A66, 0x0AE6, 0x0B66, 0x0BE6, 0x0C66, 0x0CE6, 0x0D66,
+    0x0DE6, 0x0E50, 0x0ED0, 0x0F20, 0x1040, 0x1090, 0x17E0, 0x1810, 0x1946, 0x19D0, 0x1A80, 0x1A90, 0x1B50,
+    0x1BB0, 0x1C40, 0x1C50, 0xA620, 0xA8D0, 0xA900, 0xA9D0, 0xA9F0, 0xAA50, 0xABF0, 0xFF10, 0x104A0, 0x10D30,
+    0x11066, 0x110F0, 0x11136, 0x111D0, 0x112F0, 0x11450, 0x114D0, 0x11650, 0x116C0, 0x11730, 0x118E0,
+    0x11950, 0x11C50, 0x11D50, 0x11DA0, 0x16A60, 0x16AC0, 0x16B50, 0x1D7CE, 0x1D7D8, 0x1D7E2, 0x1D7EC,
+    0x1D7F6, 0x1E140, 0x1E2F0, 0x1E950, 0x1FBF0,
+];
+
+/// The value of a decimal digit of any script.
+fn decimal(c: char) -> Option<u32> {
+    let zero = ZEROS.get(ZEROS.partition_point(|zero| *zero <= u32::from(c)).checked_sub(1)?)?;
+    Some(u32::from(c) - zero).filter(|value| *value < 10)
+}
+
+/// A text with its decimal digits as ASCII has them.
+fn in_ascii(text: &str) -> String {
+    text.chars().map(|c| decimal(c).and_then(|value| char::from_digit(value, 10)).unwrap_or(c)).collect()
 }
 
 /// What Python's `float` makes of a word.
 fn python_float(word: &str) -> Option<f64> {
+    let word = in_ascii(word);
     let bytes = word.as_bytes();
     let between_digits = |at: usize| {
         let digit = |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(u8::is_ascii_digit);
@@ -178,6 +201,26 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    /// Python's `\d` and `float` take the decimal digits of every script.
+    #[test]
+    fn ratings_in_other_scripts_are_read() {
+        let lenient = |reply: &str| rating(reply, RatingRule::Lenient).ok().map(|(value, _)| value);
+        let strict = |reply: &str| rating(reply, RatingRule::StrictAudioBench).ok().map(|(value, _)| value);
+        for (reply, expect) in [
+            ("Rating\u{ff1a}\u{ff14}", Some(4.0)),
+            ("Rating: \u{663}.\u{665}", Some(3.5)),
+            ("Rating: \u{b2}", None),
+        ] {
+            assert_eq!(lenient(reply), expect, "{reply}");
+        }
+        assert_eq!(
+            (strict("x \u{ff14}"), strict("x \u{96b}"), strict("x \u{b2}")),
+            (Some(4.0), Some(5.0), None)
+        );
+        assert!(ZEROS.is_sorted());
+        assert_eq!((decimal('/'), decimal('0'), decimal('9'), decimal(':')), (None, Some(0), Some(9), None));
+    }
 
     #[test]
     fn ccfqa_verdicts() {

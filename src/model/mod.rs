@@ -116,6 +116,9 @@ pub struct Prepared {
     pub generation: Generation,
     /// The run's seed.
     pub seed: u64,
+    /// Whether an endpoint is sent that seed as it is, though tokens are drawn: a judge's, whose runs have seeds of
+    /// their own.
+    pub exact_seed: bool,
 }
 
 /// What a model made of one request.

@@ -9,7 +9,7 @@ use super::judge;
 use super::plan::read_plan;
 use super::score::ScoreError;
 use crate::benchmark::{JudgeCall, JudgeSetup, UsageScores};
-use crate::types::{Planned, Response};
+use crate::types::{Digest, Planned, Response};
 
 /// Requests that are handed over together.
 const BATCH: usize = 256;
@@ -33,6 +33,8 @@ pub(super) struct Fetcher<'a> {
     pub(super) by_label: &'a HashMap<&'a str, usize>,
     /// The judge, by section.
     pub(super) setups: &'a [Option<JudgeSetup>],
+    /// How answers were put to it, by section.
+    pub(super) puts: &'a [Digest],
     pub(super) responses: Option<Journal>,
     pub(super) verdicts: Option<Journal>,
 }
@@ -66,7 +68,8 @@ impl Fetcher<'_> {
         };
         let (calls, spent) = match (&self.verdicts, self.setups.get(section), &response) {
             (Some(verdicts), Some(Some(setup)), Some(response)) => {
-                judge::calls_about(verdicts, setup, &planned, response)?
+                let put = self.puts.get(section).copied().unwrap_or_default();
+                judge::calls_about(verdicts, setup, &put, &planned, response)?
             }
             _ => (Vec::new(), UsageScores::default()),
         };

@@ -269,6 +269,7 @@ async fn ask(model: &dyn Model, recipe: &Recipe, batch: Vec<(Item, Digest)>) -> 
             images: item.media.iter().flat_map(|m| &m.images).map(|ready| ready.image.clone()).collect(),
             generation: recipe.generation.clone(),
             seed: item.request.seed(recipe),
+            exact_seed: item.request.about.is_some(),
         })
         .collect();
     let answers = model.answer(prepared).await;
@@ -389,7 +390,7 @@ impl Desk<'_> {
             let heard = answer.outcome.is_answer() && answer.outcome != Outcome::ContentFilter;
             let found = self.reading.filter(|_| heard).map(|read| read(item.request.section, &answer.text));
             let (value, rule) = found.map(|found| (found.value, found.rule)).unwrap_or_default();
-            JudgeRecord { about, value, rule }
+            JudgeRecord { about, value, rule, seed: Some(item.request.seed(self.recipe)) }
         });
         let response = Response {
             key,

@@ -208,6 +208,14 @@ impl Journal {
         &self.damaged
     }
 
+    /// How people call it: its path in the run's folder, or in that of the transcripts.
+    pub fn name(&self) -> String {
+        let name = |path: Option<&std::ffi::OsStr>| path.unwrap_or_default().to_string_lossy().into_owned();
+        let (file, folder) =
+            (name(self.path.file_name()), name(self.path.parent().and_then(Path::file_name)));
+        if folder == "verdicts" { format!("{folder}/{file}") } else { file }
+    }
+
     /// Requests that have a response.
     pub fn len(&self) -> usize {
         self.index.requests()
@@ -406,7 +414,7 @@ mod tests {
             seconds: 0.5,
             attempts: 4,
             reused_from: Some(Digest([9; 32])),
-            judge: Some(JudgeRecord { about, value: Some(1.0), rule: "r".into() }),
+            judge: Some(JudgeRecord { about, value: Some(1.0), rule: "r".into(), seed: Some(3) }),
             error: Some("none".into()),
             time: "now".into(),
             ..response("a", Outcome::Length, "text")

@@ -20,7 +20,7 @@ use crate::benchmark::{Benchmark, BuildError, JudgeCall, JudgeSetup, Judging, Us
 use crate::dataset::Dataset;
 use crate::model::ModelIdentity;
 use crate::prompt::PromptSet;
-use crate::types::{About, Digest, Generation, JudgeRecord, Planned, Response, Tags};
+use crate::types::{About, Digest, Generation, JudgeRecord, Outcome, Planned, Response, Tags, Usage};
 
 /// The version of the format of `verdicts/NAME.json`.
 pub const VERSION: u32 = 1;
@@ -85,6 +85,9 @@ pub struct JudgeFile {
     pub generation: Generation,
     /// Its seed; each run adds its number.
     pub seed: u64,
+    /// What the command line of `harness judge` said of it when it judged last: a config of its own, another name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<String>,
     /// What its tokens cost, where prices were configured when it judged last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
@@ -174,11 +177,27 @@ pub fn judges_of(folder: &Path) -> Vec<String> {
     names
 }
 
-/// The id of one call: what is judged, by what it is judged, in which run. The answer counts as well as its key: where
-/// tokens are drawn, or a server answers, another answer may come under the same key.
-pub fn call_id(planned: &Planned, response: &Response, run: u32) -> Digest {
+/// How the answers of a section are put to a judge: a hash of the texts in use and of the settings that decide what
+/// of an answer is shown. Verdicts on answers that were put in another way are others.
+pub fn put_by(judge: &dyn Judging) -> Digest {
     let mut hasher = blake3::Hasher::new();
-    hasher.update(b"harness-judge-1");
+    let texts = judge.prompts().into_iter().map(|text| (text.name, text.sha256));
+    let settings = judge.settings().into_iter().map(|(name, value)| (name.to_owned(), value));
+    for (name, value) in texts.chain(settings) {
+        for part in [&name, &value] {
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(part.as_bytes());
+        }
+    }
+    Digest(*hasher.finalize().as_bytes())
+}
+
+/// The id of one call: what is judged, by what it is judged, in which run. The answer counts as well as its key: where
+/// tokens are drawn, or a server answers, another answer may come under the same key. `put` is that of [`put_by`].
+pub fn call_id(planned: &Planned, response: &Response, put: &Digest, run: u32) -> Digest {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(b"harness-judge-2");
+    hasher.update(&put.0);
     hasher.update(&planned.request.0);
     hasher.update(&response.key.0);
     hasher.update(&run.to_le_bytes());
@@ -205,9 +224,24 @@ impl JudgedSection {
         Self { label: label.to_owned(), benchmark, setup }
     }
 
-    fn judge(&self) -> Result<Option<Box<dyn Judging + '_>>, JudgeError> {
+    /// How its answers are judged; `None` where it has none for a judge.
+    pub fn judge(&self) -> Result<Option<Box<dyn Judging + '_>>, BuildError> {
+        self.benchmark.judging(&self.setup)
+    }
+
+    /// Its label.
+    pub fn label(&self) -> &str {
+        &self.label
+    }
+
+    /// How often each answer is judged.
+    pub fn runs(&self) -> u32 {
+        self.setup.runs
+    }
+
+    fn built(&self) -> Result<Option<Box<dyn Judging + '_>>, JudgeError> {
         let failed = |source| JudgeError::Benchmark { label: self.label.clone(), source };
-        self.benchmark.judging(&self.setup).map_err(failed)
+        self.judge().map_err(failed)
     }
 }
 
@@ -234,7 +268,7 @@ impl JudgePlan {
 
     /// How the answers of each section are judged.
     pub fn judges(&self) -> Result<Vec<Option<Box<dyn Judging + '_>>>, JudgeError> {
-        self.sections.iter().map(JudgedSection::judge).collect()
+        self.sections.iter().map(JudgedSection::built).collect()
     }
 
     /// The calls in all, by section, and how they stand.
@@ -258,6 +292,8 @@ impl JudgePlan {
 
     fn walk(&self, visit: &mut dyn FnMut(PlannedRequest) -> bool) -> Result<(), JudgeError> {
         let judges = self.judges()?;
+        let puts: Vec<Digest> =
+            judges.iter().map(|judge| judge.as_deref().map(put_by).unwrap_or_default()).collect();
         let responses = self.responses.lock().unwrap_or_else(PoisonError::into_inner);
         for planned in read_plan(&self.folder)? {
             let planned = planned?;
@@ -267,13 +303,14 @@ impl JudgePlan {
             let Some((at, section, judge)) = found else { continue };
             let Some(response) = responses.response(&planned.request)? else { continue };
             let Some(question) = judge.question(&planned, &response) else { continue };
+            let put = puts.get(at).copied().unwrap_or_default();
             for run in 0..section.setup.runs {
                 let about = About { response: response.key, run, shortened: question.shortened };
                 let call = PlannedRequest {
                     section: at,
                     row: 0,
                     planned: Planned {
-                        request: call_id(&planned, &response, run),
+                        request: call_id(&planned, &response, &put, run),
                         benchmark: planned.benchmark.clone(),
                         conditions: Vec::new(),
                         sample: planned.sample.clone(),
@@ -307,16 +344,40 @@ impl Requests for JudgePlan {
     }
 }
 
+/// An answer as one stands in a plan before any is there, to count the calls that a judge will get.
+pub fn stand_in() -> Response {
+    Response {
+        key: Digest::default(),
+        request: Digest::default(),
+        benchmark: String::new(),
+        sample: String::new(),
+        tags: Tags::new(),
+        outcome: Outcome::Ok,
+        text: String::new(),
+        error: None,
+        tokens: None,
+        usage: Usage::default(),
+        seconds: 0.0,
+        attempts: 1,
+        media: Vec::new(),
+        media_bytes: None,
+        reused_from: None,
+        judge: None,
+        time: String::new(),
+    }
+}
+
 /// The calls of a judge about a response, as a scorer takes them, and what they took.
 pub fn calls_about(
     verdicts: &Journal,
     setup: &JudgeSetup,
+    put: &Digest,
     planned: &Planned,
     response: &Response,
 ) -> Result<(Vec<JudgeCall>, UsageScores), JournalError> {
     let (mut calls, mut spent) = (Vec::new(), UsageScores::default());
     for run in 0..setup.runs {
-        let Some(reply) = verdicts.to_score(&call_id(planned, response, run))? else { continue };
+        let Some(reply) = verdicts.to_score(&call_id(planned, response, put, run))? else { continue };
         let shortened = reply.judge.as_ref().is_some_and(|JudgeRecord { about, .. }| about.shortened);
         if reply.reused_from.is_none() {
             spent.requests += u64::from(reply.outcome.is_answer());
@@ -330,7 +391,7 @@ pub fn calls_about(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::{Outcome, testing};
+    use crate::types::testing;
 
     fn response(text: &str) -> Response {
         testing::response(Outcome::Ok, text)
@@ -348,15 +409,17 @@ mod tests {
             gold: vec![gold.into()],
             judging: Tags::from([("question".to_owned(), question.to_owned())]),
         };
+        let (put, other) = (Digest([3; 32]), Digest([4; 32]));
         let calls = [
-            call_id(&planned("g", "q"), &response("a"), 0),
-            call_id(&planned("g", "q"), &response("a"), 1),
-            call_id(&planned("g", "q"), &response("other"), 0),
-            call_id(&planned("other", "q"), &response("a"), 0),
-            call_id(&planned("g", "other"), &response("a"), 0),
+            call_id(&planned("g", "q"), &response("a"), &put, 0),
+            call_id(&planned("g", "q"), &response("a"), &put, 1),
+            call_id(&planned("g", "q"), &response("a"), &other, 0),
+            call_id(&planned("g", "q"), &response("other"), &put, 0),
+            call_id(&planned("other", "q"), &response("a"), &put, 0),
+            call_id(&planned("g", "other"), &response("a"), &put, 0),
         ];
         let different: std::collections::HashSet<_> = calls.iter().collect();
         assert_eq!(different.len(), calls.len());
-        assert_eq!(calls[0], call_id(&planned("g", "q"), &response("a"), 0));
+        assert_eq!(calls[0], call_id(&planned("g", "q"), &response("a"), &put, 0));
     }
 }

@@ -18,9 +18,10 @@ use super::transcript_rates;
 use super::transcripts::{self, TranscriptsError};
 use crate::benchmark::judging::OnJudgeError;
 use crate::benchmark::{
-    self, Benchmark, BuildError, JudgeFacts, JudgeKind, JudgeSetup, RunFacts, Scorer, UsageScores,
+    self, Benchmark, BuildError, JudgeFacts, JudgeKind, JudgeScores, JudgeSetup, RunFacts, Scorer,
+    UsageScores,
 };
-use crate::config::{BenchmarkConfig, ModelConfig, RunConfig};
+use crate::config::{BenchmarkConfig, ModelConfig, RunConfig, WindowRule};
 use crate::dataset::FingerprintKind;
 use crate::model::ModelIdentity;
 use crate::prompt::PromptSet;
@@ -28,7 +29,7 @@ use crate::report::figure::Figure;
 use crate::report::published::PublishedError;
 use crate::report::scores_file::{Scores, ScoresError};
 use crate::report::table::Table;
-use crate::types::{Generation, Response};
+use crate::types::{Digest, Generation, Response};
 
 /// A run that cannot be scored or reported.
 #[derive(Debug, thiserror::Error)]
@@ -110,6 +111,9 @@ fn benchmark_of(
     })
 }
 
+/// The option of `harness judge` that names another config than the run's.
+pub const OTHER_CONFIG: &str = "--judge";
+
 /// The name that asks for a judge by string match.
 pub const MATCH: &str = "match";
 
@@ -128,6 +132,7 @@ fn judge_of(folder: &Path, manifest: &Manifest, name: Option<&str>) -> Result<Op
         model: ModelIdentity::default(),
         generation: Generation::default(),
         seed: 0,
+        options: Vec::new(),
         price: None,
         prompts: Vec::new(),
         sessions: Vec::new(),
@@ -147,8 +152,10 @@ fn judge_of(folder: &Path, manifest: &Manifest, name: Option<&str>) -> Result<Op
     let Some(chosen) = chosen else { return Ok(None) };
     match JudgeFile::read(folder, &chosen)? {
         Some(mut file) => {
-            // How replies are read may have been changed in the config since.
-            if let Some(config) = configured.filter(|config| config.name == chosen) {
+            // How replies are read may have been changed in the run's config since it judged last; not so where
+            // another config judged.
+            let own = !file.options.iter().any(|option| option == OTHER_CONFIG);
+            if let Some(config) = configured.filter(|config| own && config.name == chosen) {
                 (file.setup.rating, file.setup.on_error) = (config.rating, config.on_error);
                 // And so may prices.
                 file.price = config.model.as_ref().and_then(price_of_model).or(file.price);
@@ -173,6 +180,14 @@ pub fn score(folder: &Path, judge: Option<&str>) -> Result<Scores, ScoreError> {
         .iter()
         .map(|(_, _, benchmark)| Some(judge.as_ref()?.file.setup.with_runs_of(benchmark.judge_runs())))
         .collect();
+    let puts: Vec<Digest> = sections
+        .iter()
+        .zip(&setups)
+        .map(|((_, _, benchmark), setup)| {
+            let judging = setup.as_ref().and_then(|setup| benchmark.judging(setup).ok().flatten());
+            judging.map(|judging| judge::put_by(&*judging)).unwrap_or_default()
+        })
+        .collect();
     let mut scorers: Vec<Box<dyn Scorer>> =
         sections.iter().zip(&setups).map(|((_, _, b), setup)| b.scorer(setup.as_ref())).collect();
     let by_label: HashMap<&str, usize> =
@@ -181,7 +196,7 @@ pub fn score(folder: &Path, judge: Option<&str>) -> Result<Scores, ScoreError> {
     // What the judge's calls took, by section.
     let mut judging: Vec<UsageScores> = vec![UsageScores::default(); sections.len()];
     let mut seen = DigestSet::default();
-    let fetcher = Fetcher { folder, by_label: &by_label, setups: &setups, responses, verdicts };
+    let fetcher = Fetcher { folder, by_label: &by_label, setups: &setups, puts: &puts, responses, verdicts };
     std::thread::scope(|scope| -> Result<(), ScoreError> {
         let (out, fetched) = std::sync::mpsc::sync_channel(8);
         scope.spawn(move || fetcher.send(&out));
@@ -241,6 +256,7 @@ pub fn score(folder: &Path, judge: Option<&str>) -> Result<Scores, ScoreError> {
                 let cost = judge.file.price.map(|price| price.of(&judging.tokens));
                 judged.usage = Some(UsageScores { cost, ..judging });
             }
+            let of_judge = scores.judge.as_ref().map(JudgeScores::warnings).unwrap_or_default();
             scores.label.clone_from(&config.label);
             scores.benchmark.clone_from(&config.name);
             scores.profile = config.profile;
@@ -254,6 +270,7 @@ pub fn score(folder: &Path, judge: Option<&str>) -> Result<Scores, ScoreError> {
                 scores.warnings.extend(transcript_rates::warning(of_section));
             }
             scores.warnings.extend(watch.alarms.warnings());
+            scores.warnings.extend(of_judge);
             let cost = price.map(|price| price.of(&watch.usage.tokens));
             scores.usage = Some(UsageScores { cost, ..watch.usage });
             scores
@@ -473,7 +490,12 @@ fn whose(manifest: &Manifest, facts: Option<&ManifestBenchmark>) -> Vec<String> 
     }
     settings.push(format!("seed {}", config.run.seed));
     let audio = &config.model.hearing().audio;
-    settings.push(format!("clips of at most {} s, window {}", audio.max_seconds, audio.window.as_str()));
+    let section = facts.and_then(|facts| config.benchmarks.iter().find(|b| b.label == facts.label));
+    let windows = match section.map(|section| section.windows) {
+        Some(WindowRule::FirstAndLast) => "windows first and last".to_owned(),
+        _ => format!("window {}", audio.window.as_str()),
+    };
+    settings.push(format!("clips of at most {} s, {windows}", audio.max_seconds));
     settings.extend(config.model.image.words().map(|words| format!("images changed: {words}")));
     notes.push(format!("settings: {}", settings.join(", ")));
     notes.extend(facts.map(of_data));

@@ -81,4 +81,8 @@ impl Judging for CcfqaJudge<'_> {
     fn prompts(&self) -> Vec<PromptInfo> {
         self.benchmark.prompts.info(self.text.name).into_iter().collect()
     }
+
+    fn settings(&self) -> Vec<(&'static str, String)> {
+        vec![("strip_output", self.benchmark.strip_output.to_string())]
+    }
 }

@@ -62,6 +62,10 @@ struct Verdicts {
     yes: u64,
     no: u64,
     other: u64,
+    /// Answers with a verdict at least, however often each was judged.
+    answers: u64,
+    /// Answers without one.
+    unjudged: u64,
 }
 
 impl Verdicts {
@@ -69,15 +73,27 @@ impl Verdicts {
         self.yes += other.yes;
         self.no += other.no;
         self.other += other.other;
+        self.answers += other.answers;
+        self.unjudged += other.unjudged;
+    }
+
+    fn calls(&self) -> u64 {
+        self.yes + self.no + self.other
     }
 
     fn n(&self) -> u64 {
-        self.yes + self.no + self.other
+        self.answers
+    }
+
+    /// Of one answer, whose verdicts are complete.
+    fn of_one(self) -> Self {
+        let judged = self.calls() > 0;
+        Self { answers: u64::from(judged), unjudged: u64::from(!judged), ..self }
     }
 
     /// The share of yes, in percent; nothing where nothing was judged.
     fn share(&self) -> Option<f64> {
-        (self.n() > 0).then(|| self.yes as f64 / self.n() as f64 * 100.0)
+        (self.calls() > 0).then(|| self.yes as f64 / self.calls() as f64 * 100.0)
     }
 }
 
@@ -225,7 +241,7 @@ impl CcfqaScorer {
         let Some(judge) = &self.judge else { return verdicts };
         if judge.kind == JudgeKind::Match {
             let right = contains_norm(answer, gold);
-            return Verdicts { yes: u64::from(right), no: u64::from(!right), other: 0 };
+            return Verdicts { yes: u64::from(right), no: u64::from(!right), ..verdicts }.of_one();
         }
         self.judged.count(judge.runs, calls);
         for run in 0..judge.runs {
@@ -243,7 +259,7 @@ impl CcfqaScorer {
                 (None, OnJudgeError::Fail | OnJudgeError::Exclude) => {}
             }
         }
-        verdicts
+        verdicts.of_one()
     }
 
     fn warnings(&self) -> Vec<String> {
@@ -390,9 +406,10 @@ impl Sheet {
             let n = cell.verdicts.n();
             self.push(accuracy, Some(Profile::Official), group, judged, n);
             if let Some(figure) = self.metrics.last_mut() {
-                let Verdicts { yes, no, other } = cell.verdicts;
-                let counts = [("yes", yes), ("no", no), ("other", other)];
-                figure.counts = counts.map(|(name, count)| (name.to_owned(), count)).into();
+                let Verdicts { yes, no, other, unjudged, .. } = cell.verdicts;
+                let unjudged = (unjudged > 0).then_some(("unjudged", unjudged));
+                let counts = [("yes", yes), ("no", no), ("other", other)].into_iter().chain(unjudged);
+                figure.counts = counts.map(|(name, count)| (name.to_owned(), count)).collect();
             }
             let micro = format!("{accuracy}_micro");
             self.push(&micro, Some(Profile::Recipe), group, cell.verdicts.share(), n);

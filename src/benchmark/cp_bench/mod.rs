@@ -94,6 +94,18 @@ impl CpBench {
         })
     }
 
+    /// Whether answers were drawn at another temperature than the paper's.
+    fn temperature_departs(facts: &RunFacts<'_>) -> Option<String> {
+        let model = facts.model;
+        let gpt = model.kind == "azure" || model.model.to_lowercase().contains("gpt");
+        let (paper, found) = (if gpt { 0.7 } else { 1.0 }, facts.generation.temperature);
+        (!facts.replayed() && found != paper).then(|| {
+            format!(
+                "answers are generated at temperature {found}; the paper has 0.7 for GPT models and 1 for others"
+            )
+        })
+    }
+
     /// The judge's texts of this profile.
     fn judge_texts(&self) -> Vec<PromptText> {
         match self.profile {
@@ -167,6 +179,7 @@ impl Benchmark for CpBench {
                 window.as_str()
             ));
         }
+        found.extend(Self::temperature_departs(facts));
         match &facts.judge {
             None => found.push("not judged: the paper's scores are a judge's".to_owned()),
             Some(judge) if judge.setup.kind == JudgeKind::Match => found.push(
@@ -186,6 +199,13 @@ impl Benchmark for CpBench {
                         "the judge answers at temperature {}, top_p {} in at most {} tokens; in the paper at 1, 1 and \
                          512",
                         generation.temperature, generation.top_p, generation.max_new_tokens
+                    ));
+                }
+                if generation.temperature == 0.0 && judge.setup.runs > 1 {
+                    found.push(format!(
+                        "the judge answers greedily (temperature 0), so its {} runs are one draw repeated, and their SD \
+                         says nothing",
+                        judge.setup.runs
                     ));
                 }
                 if self.profile == Profile::Recipe {

@@ -39,13 +39,18 @@ struct Cell {
     /// By judging run.
     runs: Vec<Mean>,
     unblocked: Vec<Mean>,
+    /// Items with a score at least.
     items: u64,
+    /// Answers without any: in no score.
+    unjudged: u64,
     blocked: u64,
 }
 
 impl Cell {
     fn add(&mut self, scores: &[Option<f64>], blocked: bool) {
-        self.items += 1;
+        let judged = scores.iter().any(Option::is_some);
+        self.items += u64::from(judged);
+        self.unjudged += u64::from(!judged);
         self.blocked += u64::from(blocked);
         let runs = self.runs.len().max(scores.len());
         self.runs.resize(runs, Mean::default());
@@ -195,6 +200,9 @@ impl Scorer for CpBenchScorer {
             .filter_map(|(window, cell)| Some((*window, cell.score()?)))
             // Of two equal ones the first.
             .fold(None, |best: Option<(usize, f64)>, next| best.filter(|b| b.1 >= next.1).or(Some(next)));
+        // Where no window has a score, what was not judged is still told.
+        let first = overall.windows.keys().next().map(|window| (*window, 0.0));
+        let won = won.or(first);
         let mut metrics = Vec::new();
         for (tags, group) in &self.groups {
             figures(&mut metrics, tags, group, won.map(|(window, _)| window));
@@ -243,6 +251,9 @@ fn figures(metrics: &mut Vec<MetricValue>, tags: &Tags, group: &Group, won: Opti
     let spread = Cell::spread(&cell.runs);
     let mut score = figure(SCORE, tags.clone(), spread.map(|spread| spread.mean), cell.items);
     score.counts = BTreeMap::from([("blocked".to_owned(), cell.blocked)]);
+    if cell.unjudged > 0 {
+        score.counts.insert("unjudged".to_owned(), cell.unjudged);
+    }
     metrics.push(score);
     metrics.push(figure(SCORE_SD, tags.clone(), spread.and_then(|spread| spread.sd), cell.items));
     let unblocked = Cell::spread(&cell.unblocked).map(|spread| spread.mean);

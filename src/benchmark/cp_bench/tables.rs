@@ -94,15 +94,17 @@ impl<'a> Sheet<'a> {
                     .to_owned(),
             );
         }
-        let blocked: u64 = self
-            .scores
-            .metrics
-            .iter()
-            .filter(|value| value.metric == SCORE && value.group.is_empty())
-            .filter_map(|value| value.counts.get("blocked"))
-            .sum();
+        let count = |name: &str| -> u64 {
+            let of_all =
+                self.scores.metrics.iter().filter(|value| value.metric == SCORE && value.group.is_empty());
+            of_all.filter_map(|value| value.counts.get(name)).sum()
+        };
+        let (blocked, unjudged) = (count("blocked"), count("unjudged"));
         if blocked > 0 {
             notes.push(format!("{blocked} answers were withheld by a filter"));
+        }
+        if unjudged > 0 {
+            notes.push(format!("{unjudged} answers have no verdict, and are neither in a score nor in n"));
         }
         for figure in used {
             notes.push(format!("{}: {}", figure.status.as_str(), figure.source));

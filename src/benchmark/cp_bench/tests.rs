@@ -141,6 +141,12 @@ fn calls_without_a_reply_are_in_no_score() {
     near(value(&scores, score::BY_RUN, &[("run", "1")]), 60.0);
     near(value(&scores, score::BY_RUN, &[("run", "2")]), 20.0);
     assert_eq!(scores.judge.as_ref().unwrap().unheard(), 1);
+    // An answer with one verdict is judged, one with none is not counted among the judged.
+    let none: &[Item<'_>] =
+        &[("C", &[(OK, &["missing", "missing"])]), ("C", &[(OK, &["Rating: 1", "missing"])])];
+    let found = scored(&benchmark, &setup(2), none);
+    let figure = found.find(score::SCORE, CONDITION, &[]).unwrap();
+    assert_eq!((figure.n, figure.counts["unjudged"]), (1, 1));
     let wrong = JudgeSetup { on_error: OnJudgeError::Wrong, ..setup(2) };
     near(value(&scored(&benchmark, &wrong, items), score::BY_RUN, &[("run", "2")]), 10.0);
 }

@@ -250,10 +250,10 @@ pub(super) fn check_unsent(spec: &EndpointSpec, generation: &Generation) -> Resu
     Ok(())
 }
 
-/// The seed that is sent: the run's for greedy answers; for drawn ones it depends on the request too, so that
-/// repeats of a request differ. 31 bits, which every server takes.
+/// The seed that is sent: the run's for greedy answers and for a judge's; for others that are drawn it depends on the
+/// request too, so that repeats of a request differ. 31 bits, which every server takes.
 pub(super) fn seed(request: &Prepared) -> u64 {
-    let seed = if request.generation.temperature > 0.0 {
+    let seed = if request.generation.temperature > 0.0 && !request.exact_seed {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&request.seed.to_le_bytes()).update(&request.key.0);
         hasher.finalize().as_bytes().iter().take(4).fold(0, |seed, byte| seed << 8 | u64::from(*byte))
@@ -334,6 +334,7 @@ pub(super) mod testing {
             images: vec![image; images],
             generation: Generation::default(),
             seed: 443,
+            exact_seed: false,
         }
     }
 
@@ -489,5 +490,7 @@ mod tests {
         assert_eq!(seed(&first), seed(&first.clone()));
         first.seed += 1;
         assert_ne!(seed(&first), seed(&Prepared { seed: 443, ..first.clone() }));
+        // Each run of a judge has the judge's seed plus its number.
+        assert_eq!(seed(&Prepared { exact_seed: true, ..first.clone() }), 444);
     }
 }

@@ -336,6 +336,7 @@ fn ask(media: &[Part]) -> Prepared {
         prompt: Prompt::Chat(vec![Message { role: Role::User, parts: parts.clone() }]),
         generation: Generation { max_new_tokens: 16, ..Generation::default() },
         seed: 0,
+        exact_seed: false,
     }
 }
 

@@ -69,6 +69,7 @@ fn given(answers: Answers, plan: Plan<'_>) -> (Vec<(Outcome, String)>, ReplayFac
         images: Vec::new(),
         generation: Generation::default(),
         seed: 0,
+        exact_seed: false,
     });
     let given = model.answer(batch.collect()).now_or_never().unwrap();
     let text = |answer: Answer| (answer.outcome, answer.error.unwrap_or(answer.text));
