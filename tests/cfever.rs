@@ -372,7 +372,7 @@ fn failures_are_told_beside_the_scores() {
     place.prepare(&["--sentences", "2"]).exits_with(0);
     let answers = vec![r#"{"label": "supports", "evidence": [1]}"#.to_owned()];
     let faults = vec!["400=0.5".parse().unwrap()];
-    let server = Loopback::start(Options { answers, faults, ..Options::default() }).unwrap();
+    let server = Loopback::start(Options { faults, answers, ..Options::default() }).unwrap();
     let benchmark = "data = \"d/evidence\"\nconditions = [\"bm25\"]\nallow_other_data = true";
     place.config("c", &openai(&server), benchmark);
     let done = place.run("c").exits_with(1);

@@ -287,7 +287,7 @@ mod tests {
         let mut record = Record::new("demo", "CC0");
         record.note("o", "x", file, true);
         assert!(!record.look_again(dir.path()).await.unwrap(), "nothing moved, nothing is read");
-        let later = std::time::SystemTime::now() + std::time::Duration::from_secs(60);
+        let later = std::time::SystemTime::now() + std::time::Duration::from_mins(1);
         let touch = || std::fs::File::options().write(true).open(&path).unwrap().set_modified(later).unwrap();
         touch();
         assert!(record.look_again(dir.path()).await.unwrap());

@@ -77,7 +77,9 @@ mod tests {
 
     fn of(rows: &[Value]) -> Spoken {
         let mut spoken = Spoken::default();
-        rows.iter().for_each(|row| spoken.add(row.as_object().unwrap()));
+        for row in rows {
+            spoken.add(row.as_object().unwrap());
+        }
         spoken
     }
 

@@ -173,7 +173,7 @@ fn a_file_that_changed_since_it_was_fetched_is_not_prepared() {
     fetched(&"0".repeat(64));
     let refused = finish(&mut prepare("2m-belebele", data, &[])).exits_with(2);
     let refused = refused.says("amh_Ethi.parquet: was changed since it was fetched: its sha256 is ");
-    refused.says("`harness fetch 2m-belebele`");
+    let refused = refused.says("`harness fetch 2m-belebele`");
     assert!(!data.join("prepared/prepare.json").exists());
     let said = refused.stderr.split("its sha256 is ").nth(1).unwrap();
     fetched(&said[..64]);

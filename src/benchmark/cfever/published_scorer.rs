@@ -1,4 +1,4 @@
-//! What the published scorer makes of a malformed prediction: `fever_score` of CFEVER's eval_sent_retrieval_rte.py, run by
+//! What the published scorer makes of a malformed prediction: `fever_score` of CFEVER's `eval_sent_retrieval_rte.py`, run by
 //! Python 3.
 //!
 //! It asks first whether `predicted_evidence` is there, then compares labels, and only where these are equal looks at the

@@ -203,7 +203,8 @@ fn without_any_sentence_there_is_no_fever_score() {
     assert!(scores.warnings[0].contains("no prediction names a sentence"), "{:?}", scores.warnings);
     let table = super::super::tables::all(&scores, &Published::default(), None, "dev").remove(0).markdown();
     let row = table.lines().find(|row| row.contains("| official")).unwrap();
-    assert!(row.contains("| 33.33 | NA |"), "{table}");
+    let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+    assert_eq!(cells[3..5], ["33.33", "NA"], "{table}");
     assert!(!table.contains("recipe |"), "{table}");
     let one = line("\"supports\"", r#"[["x", 0]]"#);
     assert_eq!(value(&scored(&[(NEI, &nei), (GOLD, &one)]), score::FEVER_SCORE), 50.0);
