@@ -40,7 +40,7 @@ fn pair(id: u64) -> (String, String) {
         "芝加哥人口數將近約三百萬人，這是第{id}個主張\", \"evidence\": {evidence}, \"domain\": \"世界地理\"}}"
     )
     .unwrap();
-    let said = LABELS[(label + usize::from(number(id + 2) % 3 == 0)) % 3];
+    let said = LABELS[(label + usize::from(number(id + 2).is_multiple_of(3))) % 3];
     let items: Vec<String> =
         (0..2 + number(id + 3) % 4).map(|n| format!("[{}]", sentence(n + number(id + 4) % 2))).collect();
     let prediction = format!(

@@ -46,7 +46,8 @@ fn survives(kind: &str, percent: u32) {
     assert!(counters.faults.get(kind).is_some_and(|hit| *hit > 20), "{what}: {counters:?}");
     if kind != "wrong-content-type" && kind != "slow-body" {
         let attempts: u64 = scene.place.responses().iter().map(|r| r["attempts"].as_u64().unwrap()).sum();
-        assert_eq!(attempts, counters.requests, "{what}: every attempt is told");
+        // On a machine that is busy with other things an attempt may time out before the server has read it.
+        assert!(attempts >= counters.requests, "{what}: every attempt is told: {attempts} of {counters:?}");
     }
     let right = REQUESTS as u64;
     assert!(kind == "wrong-content-type" || counters.answered == right, "{what}: {counters:?}");
