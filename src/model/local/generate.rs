@@ -7,7 +7,7 @@ use super::decoder::{Decoder, Segment};
 use super::nn::rope::Position;
 use super::sampler::Sampler;
 use super::tokenizer::TextTokenizer;
-use crate::types::Generation;
+use crate::types::{Digest, Generation};
 
 /// The most tokens of prompts that go through the model at once; bounds the memory of a large batch.
 const MOST_TOKENS: usize = 8192;
@@ -95,7 +95,7 @@ impl Sequence {
 }
 
 /// One request of a batch.
-pub(super) struct Ask<'a> {
+struct Ask<'a> {
     /// Its prompt.
     pub sequence: Sequence,
     /// How to generate.
@@ -153,6 +153,28 @@ fn shared_prefixes(asks: &[Ask<'_>]) -> Result<Vec<(usize, usize)>> {
         }
     }
     Ok(plan)
+}
+
+/// The logits behind each of several prompts, computed together.
+pub(super) fn next_logits(text: &Decoder, sequences: Vec<Sequence>) -> Result<Vec<Vec<f32>>> {
+    let generation = Generation::default();
+    let mut asks = Vec::with_capacity(sequences.len());
+    for sequence in sequences {
+        let sampler =
+            Sampler::new(&generation, &[], 0, 0, Digest([0; 32])).map_err(candle_core::Error::msg)?;
+        asks.push(Ask { sequence, generation: &generation, sampler, limit: 1 });
+    }
+    let longest = asks.iter().map(|ask| ask.sequence.ids.len()).max().unwrap_or(0);
+    let cache = text.cache(asks.len(), longest)?;
+    prefill(text, &asks, longest, &cache)
+}
+
+/// Refuses settings under which there is nothing to generate.
+pub(super) fn check(generation: &Generation) -> std::result::Result<(), String> {
+    if generation.max_new_tokens == 0 {
+        return Err("max_new_tokens is 0; a response needs at least one token".to_owned());
+    }
+    Ok(())
 }
 
 /// Generates for the requests whose prompts are good, together; the others keep their sentence. `most` are the positions
@@ -240,7 +262,7 @@ fn generate(
 }
 
 /// Computes all prompts and gives the logits behind each.
-pub(super) fn prefill(
+fn prefill(
     text: &Decoder,
     asks: &[Ask<'_>],
     longest: usize,

@@ -12,6 +12,7 @@ mod engine;
 pub mod error;
 pub mod generate;
 mod nn;
+mod placing;
 mod projector;
 pub mod qwen2_5_vl;
 pub mod qwen2_audio;

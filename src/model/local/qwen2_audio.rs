@@ -2,7 +2,7 @@
 //!
 //! It follows `Qwen2AudioForConditionalGeneration` and `Qwen2AudioProcessor` of transformers 5.24.0.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use candle_core::{DType, Device, Result, Tensor};
@@ -14,7 +14,8 @@ use super::decoder::Decoder;
 use super::device::DtypeChoice;
 use super::engine::{self, Engine, Inventory, Reply};
 use super::error::LoadError;
-use super::generate::{self, Ask, Generated, Placed, Sequence};
+use super::generate::{Generated, Sequence};
+use super::placing::{Placing, TextHalf};
 use super::projector::Projector;
 use super::remembered::Remembered;
 use super::sampler::Sampler;
@@ -28,6 +29,8 @@ const WINDOW_SECONDS: f64 = 30.0;
 
 /// The most positions that go through the encoder at once: four whole windows.
 const MOST_POSITIONS: usize = 6000;
+
+const NO_FEATURES: &str = "a clip came as a file, and the local model takes features";
 
 /// A folder that was checked and whose weights were not read.
 pub(super) struct Checked {
@@ -226,17 +229,7 @@ impl Qwen2Audio {
 
     /// The logits behind each of several prompts, computed together.
     pub fn next_logits(&mut self, prompts: &[(Expanded, Vec<PreparedAudio>)]) -> Result<Vec<Vec<f32>>> {
-        let generation = crate::types::Generation::default();
-        let mut asks = Vec::with_capacity(prompts.len());
-        let sequences = self.place(prompts.iter().map(|(prompt, audio)| (prompt, &audio[..])))?;
-        for sequence in sequences {
-            let sampler =
-                Sampler::new(&generation, &[], 0, 0, Digest([0; 32])).map_err(candle_core::Error::msg)?;
-            asks.push(Ask { sequence, generation: &generation, sampler, limit: 1 });
-        }
-        let longest = asks.iter().map(|ask| ask.sequence.ids.len()).max().unwrap_or(0);
-        let cache = self.text.cache(asks.len(), longest)?;
-        generate::prefill(&self.text, &asks, longest, &cache)
+        self.logits_behind(prompts)
     }
 
     /// Answers requests together. With `ignore_stops` only the limit of tokens ends a response. A request that is wrong
@@ -246,35 +239,40 @@ impl Qwen2Audio {
         requests: &[Prepared],
         ignore_stops: bool,
     ) -> Result<Vec<std::result::Result<(Expanded, Generated), String>>> {
-        let expanded: Vec<std::result::Result<(Expanded, Sampler), String>> =
-            requests.iter().map(|request| self.prepare(request)).collect();
-        let good = requests
-            .iter()
-            .zip(&expanded)
-            .filter_map(|(request, expanded)| Some((&expanded.as_ref().ok()?.0, &request.audio[..])));
-        let mut sequences = self.place(good)?.into_iter();
-        let asked = requests.iter().zip(&expanded).map(|(request, expanded)| {
-            let (_, sampler) = expanded.as_ref().map_err(String::clone)?;
-            let sequence = sequences.next().ok_or("a prompt got lost")?;
-            Ok((sequence, sampler.clone(), &request.generation))
-        });
-        let stop_ids = if ignore_stops { &[][..] } else { &self.stop_ids[..] };
-        let most = self.config.text.max_position_embeddings;
-        let generated = generate::respond(&self.text, &self.tokenizer.text, stop_ids, most, asked.collect())?;
-        Ok(expanded
-            .into_iter()
-            .zip(generated)
-            .map(|(expanded, generated)| Ok((expanded?.0, generated?)))
-            .collect())
+        self.answer_together(requests, ignore_stops)
+    }
+
+    /// How many clips were encoded so far.
+    pub fn encoded_clips(&self) -> u64 {
+        self.remembered.computed()
+    }
+}
+
+impl Placing for Qwen2Audio {
+    type Medium = PreparedAudio;
+    type Expanded = Expanded;
+
+    fn text_half(&self) -> TextHalf<'_> {
+        TextHalf {
+            decoder: &self.text,
+            tokenizer: &self.tokenizer.text,
+            stop_ids: &self.stop_ids,
+            positions: self.config.text.max_position_embeddings,
+        }
+    }
+
+    fn media(request: &Prepared) -> &[PreparedAudio] {
+        &request.audio
+    }
+
+    fn digest(medium: &PreparedAudio) -> Digest {
+        medium.digest
     }
 
     fn prepare(&self, request: &Prepared) -> std::result::Result<(Expanded, Sampler), String> {
-        if request.generation.max_new_tokens == 0 {
-            return Err("max_new_tokens is 0; a response needs at least one token".to_owned());
-        }
         let text = self.prompt_text(&request.prompt)?;
         let clips: Option<Vec<&LogMel>> = request.audio.iter().map(PreparedAudio::features).collect();
-        let clips = clips.ok_or("a clip came as a file, and the local model takes features")?;
+        let clips = clips.ok_or(NO_FEATURES)?;
         let expanded = self.expand(&text, &clips)?;
         let vocabulary = self.config.text.vocab_size;
         let sampler =
@@ -282,62 +280,25 @@ impl Qwen2Audio {
         Ok((expanded, sampler))
     }
 
-    /// Puts the vectors of their clips into prompts. Each clip is encoded once, however many prompts have it.
-    fn place<'a>(
-        &mut self,
-        prompts: impl Iterator<Item = (&'a Expanded, &'a [PreparedAudio])> + Clone,
-    ) -> Result<Vec<Sequence>> {
-        let mut identities: HashMap<Digest, usize> = HashMap::new();
-        let mut clips: Vec<&PreparedAudio> = Vec::new();
-        for audio in prompts.clone().flat_map(|(_, audio)| audio) {
-            identities.entry(audio.digest).or_insert_with(|| {
-                clips.push(audio);
-                clips.len() - 1
-            });
-        }
-        let vectors = self.vectors(&clips)?;
-        prompts
-            .map(|(expanded, audio)| {
-                let placed = expanded.places.iter().zip(audio).filter_map(|(&(start, _), audio)| {
-                    let identity = identities.get(&audio.digest).copied()?;
-                    Some(Placed { start, vectors: vectors.get(identity)?.clone(), identity })
-                });
-                Ok(Sequence { clips: placed.collect(), ..Sequence::of_text(expanded.ids.clone()) })
-            })
-            .collect()
+    fn sequence(expanded: &Expanded) -> Sequence {
+        Sequence::of_text(expanded.ids.clone())
     }
 
-    /// The projected vectors of clips, remembered or computed together.
-    fn vectors(&mut self, clips: &[&PreparedAudio]) -> Result<Vec<Tensor>> {
-        let mut found: Vec<Option<Tensor>> =
-            clips.iter().map(|clip| self.remembered.get(clip.digest)).collect();
-        let missing: Vec<usize> = (0..clips.len()).filter(|&index| found[index].is_none()).collect();
-        let Some(features) = clips.iter().map(|clip| clip.features()).collect::<Option<Vec<&LogMel>>>()
-        else {
-            candle_core::bail!("a clip came as a file, and the local model takes features");
-        };
-        let mut start = 0;
-        while start < missing.len() {
-            let (mut end, mut positions) = (start, 0);
-            while end < missing.len() && (end == start || positions < MOST_POSITIONS) {
-                positions += super::audio_encoder::positions(features[missing[end]].valid_frames);
-                end += 1;
-            }
-            let batch: Vec<&LogMel> = missing[start..end].iter().map(|&index| features[index]).collect();
-            let encoded = self.encoder.encode(&batch)?;
-            for (&index, encoded) in missing[start..end].iter().zip(&encoded) {
-                let projected = self.projector.forward(encoded)?;
-                self.remembered.put(clips[index].digest, &projected);
-                found[index] = Some(projected);
-            }
-            start = end;
-        }
-        Ok(found.into_iter().flatten().collect())
+    fn places(expanded: &Expanded) -> &[(usize, usize)] {
+        &expanded.places
     }
 
-    /// How many clips were encoded so far.
-    pub fn encoded_clips(&self) -> u64 {
-        self.remembered.computed()
+    fn vectors(&mut self, media: &[&PreparedAudio]) -> Result<Vec<Tensor>> {
+        let Self { remembered, encoder, projector, .. } = self;
+        let clips: Option<Vec<(Digest, &LogMel)>> =
+            media.iter().map(|clip| Some((clip.digest, clip.features()?))).collect();
+        let clips = clips.ok_or_else(|| candle_core::Error::msg(NO_FEATURES))?;
+        remembered.all(
+            &clips,
+            |clip| super::audio_encoder::positions(clip.valid_frames),
+            |total, _| total < MOST_POSITIONS,
+            |batch| encoder.encode(batch)?.iter().map(|encoded| projector.forward(encoded)).collect(),
+        )
     }
 }
 

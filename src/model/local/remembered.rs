@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use candle_core::Tensor;
+use candle_core::{Result, Tensor};
 
 use crate::types::Digest;
 
@@ -22,7 +22,7 @@ pub(super) struct Remembered {
 
 impl Remembered {
     /// The vectors of what has this digest.
-    pub(super) fn get(&mut self, digest: Digest) -> Option<Tensor> {
+    fn get(&mut self, digest: Digest) -> Option<Tensor> {
         self.clock += 1;
         let (vectors, used) = self.clips.get_mut(&digest)?;
         *used = self.clock;
@@ -30,7 +30,7 @@ impl Remembered {
     }
 
     /// Remembers vectors, and forgets those that were used longest ago where there are too many.
-    pub(super) fn put(&mut self, digest: Digest, vectors: &Tensor) {
+    fn put(&mut self, digest: Digest, vectors: &Tensor) {
         let size = |vectors: &Tensor| vectors.elem_count() * vectors.dtype().size_in_bytes();
         self.clock += 1;
         self.computed += 1;
@@ -43,6 +43,38 @@ impl Remembered {
             let Some((old, _)) = oldest.and_then(|digest| self.clips.remove(&digest)) else { break };
             self.bytes -= size(&old);
         }
+    }
+
+    /// The vectors of media, remembered or computed: so many together as `fits` lets go with what a batch weighs already
+    /// and what the next one weighs, and at least one.
+    pub(super) fn all<M: Copy>(
+        &mut self,
+        media: &[(Digest, M)],
+        weight: impl Fn(M) -> usize,
+        fits: impl Fn(usize, usize) -> bool,
+        mut encode: impl FnMut(&[M]) -> Result<Vec<Tensor>>,
+    ) -> Result<Vec<Tensor>> {
+        let mut found: Vec<Option<Tensor>> = media.iter().map(|(digest, _)| self.get(*digest)).collect();
+        let missing: Vec<usize> = (0..media.len()).filter(|&index| found[index].is_none()).collect();
+        let mut start = 0;
+        while start < missing.len() {
+            let (mut end, mut total) = (start, 0);
+            while end < missing.len() {
+                let next = weight(media[missing[end]].1);
+                if end > start && !fits(total, next) {
+                    break;
+                }
+                total += next;
+                end += 1;
+            }
+            let batch: Vec<M> = missing[start..end].iter().map(|&index| media[index].1).collect();
+            for (&index, vectors) in missing[start..end].iter().zip(encode(&batch)?) {
+                self.put(media[index].0, &vectors);
+                found[index] = Some(vectors);
+            }
+            start = end;
+        }
+        Ok(found.into_iter().flatten().collect())
     }
 
     /// How many vectors it was given so far.

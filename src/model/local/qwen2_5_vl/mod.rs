@@ -9,7 +9,7 @@ mod layout;
 mod patches;
 mod vision;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use candle_core::{DType, Device, Result, Tensor};
@@ -22,20 +22,22 @@ use super::decoder::Decoder;
 use super::device::DtypeChoice;
 use super::engine::{Checked, Engine, Inventory, Reply};
 use super::error::LoadError;
-use super::generate::{self, Ask, Generated, Placed, Positions, Sequence};
-use super::nn::rope::Position;
+use super::generate::{Generated, Positions, Sequence};
+use super::placing::{Placing, TextHalf};
 use super::remembered::Remembered;
 use super::sampler::Sampler;
 use super::tokenizer::TextTokenizer;
 use super::weights::{Checkpoint, Names};
 use crate::model::{AudioNeed, ImageNeed, PatchNeed, Prepared};
-use crate::types::{Digest, Generation, PreparedImage, Prompt, RgbImage};
+use crate::types::{Digest, PreparedImage, Prompt, RgbImage};
 use config::{Processor, VlConfig};
 use layout::Grid;
 use vision::VisionTower;
 
 /// The most patches that go through the tower at once, unless one image alone has more.
 const MOST_PATCHES: usize = 16_384;
+
+const NO_PIXELS: &str = "an image came as a file, and the local model takes pixels";
 
 /// A folder that was checked and whose weights were not read.
 pub(super) struct CheckedVl {
@@ -240,17 +242,7 @@ impl QwenVl {
 
     /// The logits behind each of several prompts, computed together.
     pub fn next_logits(&mut self, prompts: &[(Expanded, Vec<PreparedImage>)]) -> Result<Vec<Vec<f32>>> {
-        let generation = Generation::default();
-        let sequences = self.place(prompts.iter().map(|(prompt, images)| (prompt, &images[..])))?;
-        let mut asks = Vec::with_capacity(prompts.len());
-        for sequence in sequences {
-            let sampler =
-                Sampler::new(&generation, &[], 0, 0, Digest([0; 32])).map_err(candle_core::Error::msg)?;
-            asks.push(Ask { sequence, generation: &generation, sampler, limit: 1 });
-        }
-        let longest = asks.iter().map(|ask| ask.sequence.ids.len()).max().unwrap_or(0);
-        let cache = self.text.cache(asks.len(), longest)?;
-        generate::prefill(&self.text, &asks, longest, &cache)
+        self.logits_behind(prompts)
     }
 
     /// Answers requests together. With `ignore_stops` only the limit of tokens ends a response. A request that is wrong
@@ -260,108 +252,70 @@ impl QwenVl {
         requests: &[Prepared],
         ignore_stops: bool,
     ) -> Result<Vec<std::result::Result<(Expanded, Generated), String>>> {
-        let expanded: Vec<std::result::Result<(Expanded, Sampler), String>> =
-            requests.iter().map(|request| self.prepare(request)).collect();
-        let good = requests
-            .iter()
-            .zip(&expanded)
-            .filter_map(|(request, expanded)| Some((&expanded.as_ref().ok()?.0, &request.images[..])));
-        let mut sequences = self.place(good)?.into_iter();
-        let asked = requests.iter().zip(&expanded).map(|(request, expanded)| {
-            let (_, sampler) = expanded.as_ref().map_err(String::clone)?;
-            let sequence = sequences.next().ok_or("a prompt got lost")?;
-            Ok((sequence, sampler.clone(), &request.generation))
-        });
-        let stop_ids = if ignore_stops { &[][..] } else { &self.stop_ids[..] };
-        let most = self.config.text.positions;
-        let generated = generate::respond(&self.text, &self.tokenizer, stop_ids, most, asked.collect())?;
-        Ok(expanded
-            .into_iter()
-            .zip(generated)
-            .map(|(expanded, generated)| Ok((expanded?.0, generated?)))
-            .collect())
+        self.answer_together(requests, ignore_stops)
+    }
+
+    /// How many images were encoded so far.
+    pub fn encoded_images(&self) -> u64 {
+        self.remembered.computed()
+    }
+}
+
+impl Placing for QwenVl {
+    type Medium = PreparedImage;
+    type Expanded = Expanded;
+
+    fn text_half(&self) -> TextHalf<'_> {
+        TextHalf {
+            decoder: &self.text,
+            tokenizer: &self.tokenizer,
+            stop_ids: &self.stop_ids,
+            positions: self.config.text.positions,
+        }
+    }
+
+    fn media(request: &Prepared) -> &[PreparedImage] {
+        &request.images
+    }
+
+    fn digest(medium: &PreparedImage) -> Digest {
+        medium.digest
     }
 
     fn prepare(&self, request: &Prepared) -> std::result::Result<(Expanded, Sampler), String> {
-        if request.generation.max_new_tokens == 0 {
-            return Err("max_new_tokens is 0; a response needs at least one token".to_owned());
-        }
         if !request.audio.is_empty() {
             return Err("the request holds audio, and this model hears none".to_owned());
         }
         let text = self.prompt_text(&request.prompt)?;
         let images: Option<Vec<&RgbImage>> = request.images.iter().map(PreparedImage::pixels).collect();
-        let images = images.ok_or("an image came as a file, and the local model takes pixels")?;
-        let expanded = self.expand(&text, &images)?;
+        let expanded = self.expand(&text, &images.ok_or(NO_PIXELS)?)?;
         let vocabulary = self.config.text.vocabulary;
         let sampler =
             Sampler::new(&request.generation, &expanded.ids, vocabulary, request.seed, request.key)?;
         Ok((expanded, sampler))
     }
 
-    /// Puts the vectors of their images into prompts. Each image is encoded once, however many prompts have it.
-    fn place<'a>(
-        &mut self,
-        prompts: impl Iterator<Item = (&'a Expanded, &'a [PreparedImage])> + Clone,
-    ) -> Result<Vec<Sequence>> {
-        let mut identities: HashMap<Digest, usize> = HashMap::new();
-        let mut images: Vec<&PreparedImage> = Vec::new();
-        for image in prompts.clone().flat_map(|(_, images)| images) {
-            identities.entry(image.digest).or_insert_with(|| {
-                images.push(image);
-                images.len() - 1
-            });
-        }
-        let vectors = self.vectors(&images)?;
-        prompts
-            .map(|(expanded, images)| {
-                let placed = expanded.places.iter().zip(images).filter_map(|(&(start, _), image)| {
-                    let identity = identities.get(&image.digest).copied()?;
-                    Some(Placed { start, vectors: vectors.get(identity)?.clone(), identity })
-                });
-                let prompt: Vec<Position> = expanded.positions.clone();
-                Ok(Sequence {
-                    ids: expanded.ids.clone(),
-                    clips: placed.collect(),
-                    positions: Some(Positions { prompt, next: expanded.next }),
-                })
-            })
-            .collect()
+    fn sequence(expanded: &Expanded) -> Sequence {
+        let positions = Positions { prompt: expanded.positions.clone(), next: expanded.next };
+        Sequence { positions: Some(positions), ..Sequence::of_text(expanded.ids.clone()) }
     }
 
-    /// The vectors of images, remembered or computed together.
-    fn vectors(&mut self, images: &[&PreparedImage]) -> Result<Vec<Tensor>> {
-        let mut found: Vec<Option<Tensor>> =
-            images.iter().map(|image| self.remembered.get(image.digest)).collect();
-        let missing: Vec<usize> = (0..images.len()).filter(|&index| found[index].is_none()).collect();
-        let Some(pixels) = images.iter().map(|image| image.pixels()).collect::<Option<Vec<&RgbImage>>>()
-        else {
-            candle_core::bail!("an image came as a file, and the local model takes pixels");
-        };
-        let side = self.config.vision.patch.max(1);
-        let patches = |image: &RgbImage| (image.width / side) * (image.height / side);
-        let mut start = 0;
-        while start < missing.len() {
-            let (mut end, mut total) = (start, 0);
-            while end < missing.len()
-                && (end == start || total + patches(pixels[missing[end]]) <= MOST_PATCHES)
-            {
-                total += patches(pixels[missing[end]]);
-                end += 1;
-            }
-            let batch: Vec<&RgbImage> = missing[start..end].iter().map(|&index| pixels[index]).collect();
-            for (&index, vectors) in missing[start..end].iter().zip(self.tower.encode(&batch)?) {
-                self.remembered.put(images[index].digest, &vectors);
-                found[index] = Some(vectors);
-            }
-            start = end;
-        }
-        Ok(found.into_iter().flatten().collect())
+    fn places(expanded: &Expanded) -> &[(usize, usize)] {
+        &expanded.places
     }
 
-    /// How many images were encoded so far.
-    pub fn encoded_images(&self) -> u64 {
-        self.remembered.computed()
+    fn vectors(&mut self, media: &[&PreparedImage]) -> Result<Vec<Tensor>> {
+        let Self { remembered, tower, config, .. } = self;
+        let images: Option<Vec<(Digest, &RgbImage)>> =
+            media.iter().map(|image| Some((image.digest, image.pixels()?))).collect();
+        let images = images.ok_or_else(|| candle_core::Error::msg(NO_PIXELS))?;
+        let side = config.vision.patch.max(1);
+        remembered.all(
+            &images,
+            |image| (image.width / side) * (image.height / side),
+            |total, next| total + next <= MOST_PATCHES,
+            |batch| tower.encode(batch),
+        )
     }
 }
 

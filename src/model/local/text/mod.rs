@@ -23,7 +23,6 @@ use super::device::DtypeChoice;
 use super::engine::{Checked, Engine, Inventory, Reply};
 use super::error::LoadError;
 use super::generate::{self, Generated, Sequence};
-use super::nn::rope::Position;
 use super::sampler::Sampler;
 use super::tokenizer::TextTokenizer;
 use super::weights::{Checkpoint, Names, Weights};
@@ -236,13 +235,8 @@ impl TextModel {
 
     /// The logits behind a prompt of ids.
     pub fn next_logits(&self, ids: &[u32]) -> Result<Vec<f32>> {
-        let segment = super::decoder::Segment { row: 0, pad: 0, done: 0, tokens: ids.len(), wanted: true };
-        let cache = self.decoder.cache(1, ids.len())?;
-        let positions: Vec<Position> = (0..ids.len() as u32).map(|at| [at; 3]).collect();
-        match self.decoder.prefill(self.decoder.embed(ids)?, &positions, &[segment], &cache)? {
-            Some(hidden) => Ok(self.decoder.logits(&hidden)?.swap_remove(0)),
-            None => candle_core::bail!("a prompt without tokens"),
-        }
+        let logits = generate::next_logits(&self.decoder, vec![Sequence::of_text(ids.to_vec())])?;
+        logits.into_iter().next().ok_or_else(|| candle_core::Error::msg("a prompt without tokens"))
     }
 
     /// Answers requests together. With `ignore_stops` only the limit of tokens ends a response. A request that is wrong
@@ -267,9 +261,7 @@ impl TextModel {
         &self,
         request: &'a Prepared,
     ) -> std::result::Result<(Sequence, Sampler, &'a crate::types::Generation), String> {
-        if request.generation.max_new_tokens == 0 {
-            return Err("max_new_tokens is 0; a response needs at least one token".to_owned());
-        }
+        generate::check(&request.generation)?;
         if !request.audio.is_empty() {
             return Err("the request holds audio, and a text model hears none".to_owned());
         }
