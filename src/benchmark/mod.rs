@@ -8,6 +8,7 @@ pub mod belebele;
 mod build;
 pub mod ccfqa;
 pub mod cfever;
+mod conditions;
 pub mod cp_bench;
 mod data_check;
 pub mod judging;

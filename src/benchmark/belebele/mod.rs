@@ -16,6 +16,7 @@ use row::{Heard, Row};
 pub use shots::Draw;
 
 use super::build::{BuildError, Entry, PromptText, check_keys, check_names, check_prompts};
+use super::conditions::{Conditions, names_of};
 use super::{Benchmark, BenchmarkScores, DataCheck, Draft, JudgeSetup, RunFacts, Scorer, sources};
 use crate::config::belebele::{Layout, MissingSentence, ShotsAs, Speaker};
 use crate::config::{BelebeleConfig, BenchmarkConfig};
@@ -40,9 +41,9 @@ enum Condition {
     NoPassage,
 }
 
-impl Condition {
-    const ALL: [Self; 4] = [Self::Text, Self::Speech, Self::FullSpeech, Self::NoPassage];
-    const DEFAULT: [Self; 2] = [Self::Text, Self::Speech];
+impl Conditions for Condition {
+    const ALL: &'static [Self] = &[Self::Text, Self::Speech, Self::FullSpeech, Self::NoPassage];
+    const DEFAULT: &'static [Self] = &[Self::Text, Self::Speech];
 
     fn name(self) -> &'static str {
         match self {
@@ -61,11 +62,9 @@ impl Condition {
             Self::NoPassage => "no passage: what can be answered without it",
         }
     }
+}
 
-    fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|condition| condition.name() == name)
-    }
-
+impl Condition {
     fn is_spoken(self) -> bool {
         matches!(self, Self::Speech | Self::FullSpeech)
     }
@@ -91,8 +90,8 @@ pub(super) fn entry() -> Entry {
         name: NAME,
         about: "reading comprehension with four options, the passage as text or spoken, in 73 languages",
         paper: "2M-Belebele, arXiv 2412.08274",
-        conditions: Condition::ALL.into_iter().map(|c| (c.name(), c.about())).collect(),
-        default_conditions: Condition::DEFAULT.map(Condition::name).to_vec(),
+        conditions: Condition::listed(),
+        default_conditions: names_of(Condition::DEFAULT),
         metrics: vec![score::ACCURACY, score::LENIENT, score::AVERAGE, score::GE_50, score::GE_70],
         wording: include_str!("../../../prompts/2m-belebele/harness.toml"),
         published: include_str!("../../../results/published/2m-belebele.toml"),
@@ -136,16 +135,10 @@ impl Belebele {
     /// The benchmark of a section; see [`super::build`].
     pub fn new(config: &BenchmarkConfig, prompts: PromptSet, window: Window) -> Result<Self, BuildError> {
         check_keys(NAME, config, &["languages", "shots", "belebele"])?;
-        check_names("condition", &config.conditions, &Condition::ALL.map(Condition::name))?;
+        let conditions = Condition::parse_all(&config.conditions)?;
         let known: Vec<&'static str> = languages::all().keys().map(String::as_str).collect();
         check_names("language", &config.languages, &known)?;
         check_prompts(&prompts.only(|name| !shots::is_shots(name)), &TEXTS, &TEXTS)?;
-        let asked: Vec<Condition> =
-            config.conditions.iter().filter_map(|name| Condition::parse(name)).collect();
-        let conditions: Vec<Condition> = match asked.as_slice() {
-            [] => Condition::DEFAULT.to_vec(),
-            asked => Condition::ALL.into_iter().filter(|condition| asked.contains(condition)).collect(),
-        };
         let Some(settings) = config.belebele.clone() else {
             return Err(BuildError::Judge(
                 "the section lacks its settings; load it from a configuration".to_owned(),

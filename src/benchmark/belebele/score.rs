@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashSet};
 use super::figures::{Reading, Runs, average, share_reaching};
 use super::row::Heard;
 use super::{Condition, NAME, OPTIONS};
+use crate::benchmark::conditions::Conditions as _;
 use crate::benchmark::judging::JudgeCall;
 use crate::benchmark::watch::SameAnswer;
 use crate::benchmark::{BenchmarkScores, ConditionCounts, MetricValue, Scorer};
@@ -266,7 +267,7 @@ fn hash(text: &str) -> u64 {
 
 impl Scorer for BelebeleScorer {
     fn add(&mut self, planned: &Planned, response: Option<&Response>, _calls: &[JudgeCall]) {
-        let known = planned.conditions.iter().find_map(|name| Condition::parse(name));
+        let known = Condition::of(planned);
         let Some(condition) = known else { return };
         let Some(place) = self.conditions.iter().position(|asked| *asked == condition) else { return };
         if let Some(counts) = self.counts.get_mut(place) {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::score::{ACCURACY, AVERAGE, GE_50, GE_70, HIGH, LENIENT_AVERAGE, LOW, Rows, UNHEARD};
 use super::{Condition, NAME};
+use crate::benchmark::conditions::Conditions as _;
 use crate::benchmark::{BenchmarkScores, MetricValue, notes};
 use crate::config::BelebeleConfig;
 use crate::config::belebele::{MissingSentence, Speaker};

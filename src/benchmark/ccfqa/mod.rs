@@ -13,6 +13,7 @@ mod score;
 mod tables;
 
 use super::build::{BuildError, Entry, PromptText, check_keys, check_names, check_prompts};
+use super::conditions::{Conditions, named, names_of};
 use super::{Benchmark, BenchmarkScores, DataCheck, Draft, JudgeSetup, Judging, RunFacts, Scorer, sources};
 use crate::config::BenchmarkConfig;
 use crate::prompt::{PromptInfo, PromptSet, fill, places};
@@ -61,9 +62,9 @@ enum Condition {
     Xsqa,
 }
 
-impl Condition {
-    const ALL: [Self; 4] = [Self::Qa, Self::Xqa, Self::Sqa, Self::Xsqa];
-    const DEFAULT: [Self; 2] = [Self::Sqa, Self::Xsqa];
+impl Conditions for Condition {
+    const ALL: &'static [Self] = &[Self::Qa, Self::Xqa, Self::Sqa, Self::Xsqa];
+    const DEFAULT: &'static [Self] = &[Self::Sqa, Self::Xsqa];
 
     fn name(self) -> &'static str {
         match self {
@@ -82,7 +83,9 @@ impl Condition {
             Self::Xsqa => "spoken question, answer in each language",
         }
     }
+}
 
+impl Condition {
     fn modality(self) -> Modality {
         match self {
             Self::Qa | Self::Xqa => Modality::Text,
@@ -95,20 +98,15 @@ impl Condition {
         matches!(self, Self::Xqa | Self::Xsqa)
     }
 
-    fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|condition| condition.name() == name)
-    }
-
     /// The conditions of these names in the order of tables, each once, and whether `asr` is among them; the default
     /// ones of no names.
-    fn parse_all(names: &[String]) -> Result<(Vec<Self>, bool), BuildError> {
+    /// The conditions of these names, and whether questions are to be written down, too, which is none of them.
+    fn parse_all_and_asr(names: &[String]) -> Result<(Vec<Self>, bool), BuildError> {
         if names.is_empty() {
             return Ok((Self::DEFAULT.to_vec(), false));
         }
-        let known: Vec<&str> = Self::ALL.map(Self::name).into_iter().chain([asr::ASR]).collect();
-        check_names("condition", names, &known)?;
-        let asked = |wanted: &str| names.iter().any(|name| name == wanted);
-        Ok((Self::ALL.into_iter().filter(|c| asked(c.name())).collect(), asked(asr::ASR)))
+        check_names("condition", names, &[names_of(Self::ALL), vec![asr::ASR]].concat())?;
+        Ok((named(names), names.iter().any(|name| name == asr::ASR)))
     }
 }
 
@@ -155,7 +153,7 @@ fn check_target(conditions: &[Condition], prompts: &PromptSet) -> Result<(), Bui
 
 /// The texts that the conditions of these names need.
 pub(super) fn prompt_texts(conditions: &[String]) -> Result<Vec<PromptText>, BuildError> {
-    let (conditions, asr) = Condition::parse_all(conditions)?;
+    let (conditions, asr) = Condition::parse_all_and_asr(conditions)?;
     Ok(needed(&conditions, asr, false))
 }
 
@@ -165,12 +163,8 @@ pub(super) fn entry() -> Entry {
         name: NAME,
         about: "short factual questions in eight languages, as text or speech, answered in any of the eight",
         paper: "CCFQA, arXiv 2508.07295",
-        conditions: Condition::ALL
-            .into_iter()
-            .map(|c| (c.name(), c.about()))
-            .chain([(asr::ASR, asr::ABOUT)])
-            .collect(),
-        default_conditions: Condition::DEFAULT.map(Condition::name).to_vec(),
+        conditions: [Condition::listed(), vec![(asr::ASR, asr::ABOUT)]].concat(),
+        default_conditions: names_of(Condition::DEFAULT),
         metrics: vec![
             score::F1_CHAR_SET,
             score::F1_TOKEN_SET,
@@ -204,7 +198,7 @@ impl Ccfqa {
     /// The benchmark of a section; see [`super::build`].
     pub fn new(config: &BenchmarkConfig, prompts: PromptSet, window: Window) -> Result<Self, BuildError> {
         check_keys(NAME, config, &["languages"])?;
-        let (conditions, asr) = Condition::parse_all(&config.conditions)?;
+        let (conditions, asr) = Condition::parse_all_and_asr(&config.conditions)?;
         check_prompts(&prompts, &TEXTS, &needed(&conditions, asr, prompts.get(SPEECH_FULL.name).is_some()))?;
         let languages = languages(&config.languages)?;
         if languages.len() > 1 {

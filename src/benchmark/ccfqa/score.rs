@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 
 use super::asr::{AsrScorer, is_asr};
 use super::{Condition, LANGUAGES, Language, Modality, NAME};
+use crate::benchmark::conditions::Conditions as _;
 use crate::benchmark::judging::{JudgeCall, JudgeKind, JudgeScores, JudgeSetup, OnJudgeError};
 use crate::benchmark::watch::SameAnswer;
 use crate::benchmark::{BenchmarkScores, ConditionCounts, MetricValue, Scorer};
@@ -293,7 +294,7 @@ impl Scorer for CcfqaScorer {
             tally.counts.count(response.map(|response| response.outcome));
         }
         let Some(response) = response.filter(|response| response.outcome.is_answer()) else { return };
-        let Some(condition) = planned.conditions.iter().find_map(|name| Condition::parse(name)) else {
+        let Some(condition) = Condition::of(planned) else {
             return;
         };
         let answer = if self.strip_output { ccfqa_answer(&response.text) } else { response.text.clone() };

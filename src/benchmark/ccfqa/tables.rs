@@ -5,6 +5,7 @@ use super::score::{
     F1_TOKEN_SET_OFF_DIAGONAL, LLM_ACCURACY, MATCH_ACCURACY, SECONDS,
 };
 use super::{Ccfqa, Condition, Language, NAME, asr};
+use crate::benchmark::conditions::Conditions as _;
 use crate::benchmark::{BenchmarkScores, MetricValue, notes};
 use crate::report::published::{Figure, Published};
 use crate::report::table::{Cell, Table};

@@ -19,7 +19,8 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::build::{BuildError, Entry, PromptText, check_keys, check_names, check_prompts};
+use super::build::{BuildError, Entry, PromptText, check_keys, check_prompts};
+use super::conditions::{Conditions, names_of};
 use super::sources::Expect;
 use super::{
     Benchmark, BenchmarkScores, DataCheck, Draft, JudgeSetup, RunFacts, Scorer, SubmissionScorer, sources,
@@ -49,8 +50,9 @@ enum Condition {
     Oracle,
 }
 
-impl Condition {
-    const ALL: [Self; 3] = [Self::ClaimOnly, Self::Bm25, Self::Oracle];
+impl Conditions for Condition {
+    const ALL: &'static [Self] = &[Self::ClaimOnly, Self::Bm25, Self::Oracle];
+    const DEFAULT: &'static [Self] = &[Self::ClaimOnly];
 
     fn name(self) -> &'static str {
         match self {
@@ -69,21 +71,11 @@ impl Condition {
             }
         }
     }
+}
 
+impl Condition {
     fn has_evidence(self) -> bool {
         self != Self::ClaimOnly
-    }
-
-    fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|condition| condition.name() == name)
-    }
-
-    fn parse_all(names: &[String]) -> Result<Vec<Self>, BuildError> {
-        if names.is_empty() {
-            return Ok(vec![Self::ClaimOnly]);
-        }
-        check_names("condition", names, &Self::ALL.map(Self::name))?;
-        Ok(Self::ALL.into_iter().filter(|c| names.iter().any(|name| name == c.name())).collect())
     }
 }
 
@@ -116,8 +108,8 @@ pub(super) fn entry() -> Entry {
         name: NAME,
         about: "Chinese claims: find evidence in Wikipedia, and support or refute them",
         paper: "CFEVER, arXiv 2402.13025",
-        conditions: Condition::ALL.into_iter().map(|c| (c.name(), c.about())).collect(),
-        default_conditions: vec![Condition::ClaimOnly.name()],
+        conditions: Condition::listed(),
+        default_conditions: names_of(Condition::DEFAULT),
         metrics: vec![
             score::LABEL_ACCURACY,
             score::FEVER_SCORE,

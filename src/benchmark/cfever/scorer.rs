@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::score::{Sheet, replies, scores_of};
 use super::{Condition, written};
+use crate::benchmark::conditions::Conditions as _;
 use crate::benchmark::judging::JudgeCall;
 use crate::benchmark::{BenchmarkScores, ConditionCounts, Scorer};
 use crate::metric::fever::reply::{self, Reply};

@@ -6,6 +6,7 @@ use super::score::{
     PAGE_PRECISION, PAGE_RECALL, PRECISION, RECALL, RECIPE_FEVER, RECIPE_RECALL, REPLIES,
 };
 use super::{Condition, NAME, submission};
+use crate::benchmark::conditions::Conditions as _;
 use crate::benchmark::{BenchmarkScores, ConditionCounts, MetricValue, notes};
 use crate::metric::fever::Label;
 use crate::report::published::Published;

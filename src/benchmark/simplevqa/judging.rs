@@ -1,6 +1,7 @@
 //! SimpleVQA's judge: correct, incorrect or not attempted, as a JSON object. It sees no image.
 
 use super::{Condition, JUDGE, JUDGE_LINE, SimpleVqa};
+use crate::benchmark::conditions::Conditions as _;
 use crate::benchmark::judging::{Finding, JudgeQuestion, JudgeSetup, Judging, fitted};
 use crate::metric::attempts::stated;
 use crate::metric::verdict::{Grade, grade};
@@ -36,7 +37,7 @@ impl Judging for SimpleVqaJudge<'_> {
         if !response.outcome.is_answer() || is_blocked(response.outcome) {
             return None;
         }
-        let condition = planned.conditions.iter().find_map(|name| Condition::parse(name))?;
+        let condition = Condition::of(planned)?;
         let answer = candidate(&response.text, self.benchmark.asks_confidence(condition));
         let question = planned.judging.get("question").map(String::as_str).unwrap_or_default();
         let gold = planned.gold.first().map(String::as_str).unwrap_or_default();

@@ -13,6 +13,7 @@ mod tables;
 mod tests;
 
 use super::build::{BuildError, Entry, PromptText, check_keys, check_names, check_prompts};
+use super::conditions::{Conditions, names_of};
 use super::judging::{JudgeMode, JudgeSetup, Judging};
 use super::{Benchmark, BenchmarkScores, DataCheck, Draft, JudgeKind, RunFacts, Scorer, sources};
 use crate::config::{BenchmarkConfig, Categories, Variant};
@@ -95,8 +96,9 @@ enum Condition {
     TextOnly,
 }
 
-impl Condition {
-    const ALL: [Self; 4] = [Self::Original, Self::Atomic, Self::Hinted, Self::TextOnly];
+impl Conditions for Condition {
+    const ALL: &'static [Self] = &[Self::Original, Self::Atomic, Self::Hinted, Self::TextOnly];
+    const DEFAULT: &'static [Self] = &[Self::Original];
 
     fn name(self) -> &'static str {
         match self {
@@ -115,19 +117,9 @@ impl Condition {
             Self::TextOnly => "the question without its image",
         }
     }
+}
 
-    fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|condition| condition.name() == name)
-    }
-
-    fn parse_all(names: &[String]) -> Result<Vec<Self>, BuildError> {
-        if names.is_empty() {
-            return Ok(vec![Self::Original]);
-        }
-        check_names("condition", names, &Self::ALL.map(Self::name))?;
-        Ok(Self::ALL.into_iter().filter(|c| names.iter().any(|name| name == c.name())).collect())
-    }
-
+impl Condition {
     /// Whether it is asked of items with a simpler question only.
     fn is_composite(self) -> bool {
         matches!(self, Self::Atomic | Self::Hinted)
@@ -182,8 +174,8 @@ pub(super) fn entry() -> Entry {
         name: NAME,
         about: "short factual questions about one image, Chinese and English, judged correct, incorrect or not attempted",
         paper: "SimpleVQA, arXiv 2502.13059",
-        conditions: Condition::ALL.into_iter().map(|c| (c.name(), c.about())).collect(),
-        default_conditions: vec![Condition::Original.name()],
+        conditions: Condition::listed(),
+        default_conditions: names_of(Condition::DEFAULT),
         metrics: vec![
             score::CORRECT,
             score::INCORRECT,

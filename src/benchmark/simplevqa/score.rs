@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use super::judging::{candidate, is_blocked};
 use super::{Condition, DOMAINS, ITEMS, NAME, TASKS};
+use crate::benchmark::conditions::Conditions as _;
 use crate::benchmark::judging::{JudgeCall, JudgeKind, JudgeScores, JudgeSetup, OnJudgeError};
 use crate::benchmark::watch::SameAnswer;
 use crate::benchmark::{BenchmarkScores, ConditionCounts, MetricValue, Scorer};
@@ -287,7 +288,7 @@ fn groups_of(tags: &Tags) -> Vec<Tags> {
 impl Scorer for SimpleVqaScorer {
     fn add(&mut self, planned: &Planned, response: Option<&Response>, calls: &[JudgeCall]) {
         self.place(planned);
-        let Some(condition) = planned.conditions.iter().find_map(|name| Condition::parse(name)) else {
+        let Some(condition) = Condition::of(planned) else {
             return;
         };
         let Some(at) = self.tallies.iter().position(|tally| tally.condition == condition) else { return };

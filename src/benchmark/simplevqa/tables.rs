@@ -5,6 +5,7 @@ use super::score::{
     F_SCORE, GIVEN_ATTEMPTED, INCORRECT, NOT_ATTEMPTED,
 };
 use super::{Condition, DOMAINS, Language, NAME, TASKS};
+use crate::benchmark::conditions::Conditions as _;
 use crate::benchmark::{BenchmarkScores, MetricValue, notes};
 use crate::report::figure::{Figure, ReliabilityBin, reliability};
 use crate::report::published::{self, Published};
@@ -205,37 +206,26 @@ impl<'a> Tables<'a> {
                 let value = self.scores.find(ATTRIBUTION, CFQ, &[("cause", cause.name())])?;
                 Some((value.counts.get("items").copied().unwrap_or(0), value.n))
             };
-            for (what, cause) in [
-                ("wrong for want of understanding the image", Cause::Image),
-                ("wrong for want of background knowledge", Cause::Knowledge),
-            ] {
-                let Some(((alone, n), (both, _))) = of(cause).zip(of(Cause::Both)) else { continue };
-                let share = (n > 0).then(|| (alone + both) as f64 / n as f64 * 100.0);
-                rows.push(vec![
-                    Cell::text(what),
-                    Cell::number(share, 2),
-                    Cell::Count(alone + both),
-                    Cell::Count(n),
-                    Cell::Empty,
-                ]);
-            }
-            for cause in Cause::ALL {
-                let value = self.scores.find(ATTRIBUTION, CFQ, &[("cause", cause.name())]);
-                let Some(value) = value else { continue };
-                let what = match cause {
-                    Cause::Image => "of these, only for want of understanding the image",
-                    Cause::Knowledge => "of these, only for want of background knowledge",
-                    Cause::Both => "of these, for both",
-                    Cause::Unnamed => "of these, for neither",
-                };
-                let items = value.counts.get("items").copied().unwrap_or(0);
-                rows.push(vec![
-                    Cell::text(what),
-                    Cell::number(value.value, 2),
-                    Cell::Count(items),
-                    Cell::Count(value.n),
-                    Cell::Empty,
-                ]);
+            if let [Some((image, n)), Some((knowledge, _)), Some((both, _)), Some((unnamed, _))] =
+                Cause::ALL.map(of)
+            {
+                for (what, items) in [
+                    ("wrong for want of understanding the image", image + both),
+                    ("wrong for want of background knowledge", knowledge + both),
+                    ("of these, only for want of understanding the image", image),
+                    ("of these, only for want of background knowledge", knowledge),
+                    ("of these, for both", both),
+                    ("of these, for neither", unnamed),
+                ] {
+                    let share = (n > 0).then(|| items as f64 / n as f64 * 100.0);
+                    rows.push(vec![
+                        Cell::text(what),
+                        Cell::number(share, 2),
+                        Cell::Count(items),
+                        Cell::Count(n),
+                        Cell::Empty,
+                    ]);
+                }
             }
             let mut notes = vec![
                 "items with a simpler (atomic) question behind theirs: asked as they are, the atomic question alone, and \
@@ -375,5 +365,5 @@ pub(super) fn diagrams(scores: &BenchmarkScores) -> Vec<Figure> {
             svg: reliability(&title, &bins),
         })
     };
-    Condition::ALL.into_iter().filter_map(diagram).collect()
+    Condition::ALL.iter().copied().filter_map(diagram).collect()
 }
