@@ -1,28 +1,22 @@
 //! `harness check`: everything that can be known without running.
 
-use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
 
+use super::check_media::{self, Lines, Look};
 use super::exit::{self, Failure};
 use super::progress::plural;
-use super::{CheckArgs, cascade, check_images, judge, open, print, probe, replay, weights};
+use super::{CheckArgs, cascade, judge, open, print, probe, replay, weights};
 use crate::benchmark::JudgeKind;
-use crate::config::endpoint::Transcode;
 use crate::config::{Loaded, RunConfig};
-use crate::media::{self, MediaSource};
-use crate::model::{AudioNeed, MediaLimits, ModelIdentity};
+use crate::model::{AudioNeed, ModelIdentity};
 use crate::run::journal::Journal;
-use crate::run::judge::stand_in;
 use crate::run::manifest::{Manifest, ManifestBenchmark};
 use crate::run::plan::{Plan, Recipe, Requests, Section};
 use crate::run::transcripts::TranscriptPlan;
-use crate::types::{AudioSource, Window};
+use crate::types::Response;
 
 /// Problems of one kind that are shown; the rest is counted.
 const SHOWN: usize = 10;
-
-/// Clips inside the data's files that are looked at in each section.
-const LOOKED_AT_INSIDE: usize = 100;
 
 /// `harness check CONFIG`
 pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
@@ -95,20 +89,24 @@ pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
         }
         // Media of answers that are there already need not be there.
         let unread = matches!(limits.as_ref().map(|limits| &limits.audio), Some(AudioNeed::Unread));
-        let images = if unread { None } else { check_images::images(&one, &mut problems)? };
-        let clips = match (&recogniser, limits.as_ref().map(|limits| &limits.audio)) {
-            (_, Some(AudioNeed::Unread)) => None,
-            // A recogniser gets the clips one by one, as it is asked about them.
-            (Some(recogniser), _) => {
-                let one = TranscriptPlan::new(one, recogniser.asr.clone());
-                clips(&one, config, Some(&recogniser.opened.limits), &mut problems)?
+        let lines = match &recogniser {
+            _ if unread => Lines::default(),
+            None => {
+                let all = Look { clips: Some((config, limits.as_ref())), images: true };
+                check_media::look(&one, all, &mut problems)?
             }
-            (None, _) => clips(&one, config, limits.as_ref(), &mut problems)?,
+            // A recogniser gets the clips one by one, as it is asked about them.
+            Some(recogniser) => {
+                let seen = check_media::look(&one, Look { clips: None, images: true }, &mut problems)?;
+                let one = TranscriptPlan::new(one, recogniser.asr.clone());
+                let heard = Look { clips: Some((config, Some(&recogniser.opened.limits))), images: false };
+                Lines { images: seen.images, ..check_media::look(&one, heard, &mut problems)? }
+            }
         };
-        if let Some(clips) = clips {
+        if let Some(clips) = lines.clips {
             let _ = writeln!(out, "  clips     {clips}");
         }
-        if let Some(images) = images {
+        if let Some(images) = lines.images {
             let _ = writeln!(out, "  images    {images}");
         }
         for prompt in section.benchmark.prompts() {
@@ -197,7 +195,7 @@ fn judge_of(
     };
     let _ = writeln!(out, "\njudge {}", config.name);
     let _ = writeln!(out, "  model     {}: {}", ready.opened.identity.name, ready.opened.about);
-    let answer = stand_in();
+    let answer = Response::stand_in();
     for (index, section) in ready.sections.iter().enumerate() {
         let Some(judging) = section.judge().ok().flatten() else { continue };
         let mut answers = 0_u64;
@@ -281,96 +279,4 @@ fn describe(out: &mut String, section: &Section, facts: &ManifestBenchmark, prob
             plural(more, "row")
         ));
     }
-}
-
-/// Looks at the header of every clip once; of those inside the data's files, at that of the first ones.
-fn clips(
-    requests: &dyn Requests,
-    config: &RunConfig,
-    limits: Option<&MediaLimits>,
-    problems: &mut Vec<String>,
-) -> Result<Option<String>, Failure> {
-    let mut seen: HashSet<(MediaSource, Window)> = HashSet::new();
-    let mut rates: BTreeMap<u32, u64> = BTreeMap::new();
-    let (mut shortest, mut longest, mut seconds) = (f64::INFINITY, 0.0_f64, 0.0_f64);
-    let (mut bad, mut good) = (0_usize, 0_u64);
-    let (mut inside, mut more_inside) = (0_usize, false);
-    let most = config.model.hearing().audio.max_seconds;
-    let max_seconds = limits.map_or(most, |limits| limits.max_seconds.min(most));
-    // Files are sent as they are, where nothing may be done to them.
-    let untouched = config.model.hearing().audio.transcode == Transcode::Never
-        && limits.is_some_and(|limits| matches!(limits.audio, AudioNeed::File { .. }));
-    requests.each(&mut |request| {
-        let Some(dataset) = requests.dataset(request.section) else { return true };
-        for audio in request.prompt.audio() {
-            let media = match dataset.media(&audio.name) {
-                Ok(media) => media,
-                Err(error) => {
-                    bad += 1;
-                    if bad <= SHOWN {
-                        problems.push(format!("error: sample {}: {error}", request.planned.sample));
-                    }
-                    continue;
-                }
-            };
-            if media.is_embedded() {
-                // They are read to be looked at: a few tell as much as a million.
-                if inside >= LOOKED_AT_INSIDE {
-                    more_inside = true;
-                    continue;
-                }
-            }
-            if !seen.insert((media.clone(), audio.window)) {
-                continue;
-            }
-            inside += usize::from(media.is_embedded());
-            let found = media::probe(&media).and_then(|source| {
-                let length = length(&source);
-                if audio.window == Window::Whole && length > max_seconds + 0.001 {
-                    return Err(format!(
-                        "is {length:.1} s long, the model takes {max_seconds} s: set `window = \"first\"` or \
-                         `\"last\"` under [model.audio]"
-                    ));
-                }
-                // Samples and joined clips are written anew in any case.
-                if untouched && matches!(media, MediaSource::File(_)) && length > max_seconds + 0.001 {
-                    return Err(format!(
-                        "is {length:.1} s long and is to be cut to its {} {max_seconds} s, which changes the file: set \
-                         `transcode = \"wav\"` under [model.audio]",
-                        audio.window.as_str()
-                    ));
-                }
-                Ok(source)
-            });
-            match found {
-                Ok(source) => {
-                    good += 1;
-                    *rates.entry(source.rate).or_default() += 1;
-                    shortest = shortest.min(length(&source));
-                    longest = longest.max(length(&source));
-                    seconds += length(&source);
-                }
-                Err(reason) => {
-                    bad += 1;
-                    if bad <= SHOWN {
-                        problems.push(format!("error: sample {}: {media}: {reason}", request.planned.sample));
-                    }
-                }
-            }
-        }
-        // Where all clips lie inside the data's files, the rest of the plan tells nothing new.
-        !(more_inside && inside == seen.len())
-    })?;
-    if bad > SHOWN {
-        problems.push(format!("error: {} more have such problems", plural((bad - SHOWN) as u64, "clip")));
-    }
-    let rates = rates.iter().map(|(rate, n)| format!("{n} at {rate} Hz")).collect::<Vec<_>>().join(", ");
-    Ok((good > 0).then(|| {
-        let rest = if more_inside { "; the first of those inside the data's files" } else { "" };
-        format!("{good}, {shortest:.1} to {longest:.1} s, {:.1} min in all ({rates}){rest}", seconds / 60.0)
-    }))
-}
-
-fn length(source: &AudioSource) -> f64 {
-    source.frames as f64 / f64::from(source.rate.max(1))
 }

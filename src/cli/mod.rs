@@ -13,7 +13,7 @@ fn say(text: std::fmt::Arguments<'_>) {
 
 mod cascade;
 mod check;
-mod check_images;
+mod check_media;
 mod data;
 mod exit;
 mod export;
