@@ -20,7 +20,7 @@ use crate::benchmark::{Benchmark, BuildError, JudgeCall, JudgeSetup, Judging, Us
 use crate::dataset::Dataset;
 use crate::model::ModelIdentity;
 use crate::prompt::PromptSet;
-use crate::types::{About, Digest, Generation, JudgeRecord, Outcome, Planned, Response, Tags, Usage};
+use crate::types::{About, Digest, Generation, JudgeRecord, Planned, Response, Tags};
 
 /// The version of the format of `verdicts/NAME.json`.
 pub const VERSION: u32 = 1;
@@ -344,29 +344,6 @@ impl Requests for JudgePlan {
     }
 }
 
-/// An answer as one stands in a plan before any is there, to count the calls that a judge will get.
-pub fn stand_in() -> Response {
-    Response {
-        key: Digest::default(),
-        request: Digest::default(),
-        benchmark: String::new(),
-        sample: String::new(),
-        tags: Tags::new(),
-        outcome: Outcome::Ok,
-        text: String::new(),
-        error: None,
-        tokens: None,
-        usage: Usage::default(),
-        seconds: 0.0,
-        attempts: 1,
-        media: Vec::new(),
-        media_bytes: None,
-        reused_from: None,
-        judge: None,
-        time: String::new(),
-    }
-}
-
 /// The calls of a judge about a response, as a scorer takes them, and what they took.
 pub fn calls_about(
     verdicts: &Journal,
@@ -391,7 +368,7 @@ pub fn calls_about(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::testing;
+    use crate::types::{Outcome, testing};
 
     fn response(text: &str) -> Response {
         testing::response(Outcome::Ok, text)

@@ -161,6 +161,11 @@ impl TranscriptPlan {
         self.asr.pieces(clip).into_iter().map(want).collect()
     }
 
+    /// What is to be transcribed for a request.
+    fn all_wanted(&self, request: &PlannedRequest) -> Vec<Wanted> {
+        request.prompt.audio().into_iter().flat_map(|clip| self.wanted(request, clip)).collect()
+    }
+
     /// What is said in a clip, by the data; of joined clips what each of them says.
     fn said(&self, request: &PlannedRequest, clip: &AudioRef) -> Option<String> {
         let benchmark = &self.plan.sections.get(request.section)?.benchmark;
@@ -171,8 +176,7 @@ impl TranscriptPlan {
 
     fn walk(&self, mut visit: impl FnMut(PlannedRequest) -> bool) -> Result<(), PlanError> {
         self.plan.walk(|request| {
-            let clips: Vec<AudioRef> = request.prompt.audio().into_iter().cloned().collect();
-            clips.iter().flat_map(|clip| self.wanted(&request, clip)).all(|wanted| {
+            self.all_wanted(&request).into_iter().all(|wanted| {
                 let language = language_of(&request.planned.tags).to_owned();
                 let planned = Planned {
                     request: wanted.request,
@@ -225,8 +229,7 @@ impl TranscriptPlan {
             out.write_all(b"\n")?;
             let mut stopped: std::io::Result<()> = Ok(());
             let walked = self.plan.walk(|request| {
-                let clips: Vec<AudioRef> = request.prompt.audio().into_iter().cloned().collect();
-                for wanted in clips.iter().flat_map(|clip| self.wanted(&request, clip)) {
+                for wanted in self.all_wanted(&request) {
                     if !seen.insert((request.section, wanted.request)) {
                         continue;
                     }

@@ -17,9 +17,6 @@ const ENDPOINTS: &[ModelKind] = &[OpenAi, Azure, Gemini, Anthropic, Transcriptio
 
 const SINGLE: &[ModelKind] = &[Local, OpenAi, Azure, Gemini, Anthropic, Transcription, Replay];
 
-/// Local architectures that read and hear nothing.
-const TEXT_ARCHITECTURES: [&str; 4] = ["llama", "qwen2", "qwen3", "gemma3"];
-
 /// A key that some kinds have: its sections below `[model]`, its name, those kinds, and what they are called.
 type Belongs = (&'static [&'static str], &'static str, &'static [ModelKind], &'static str);
 
@@ -211,7 +208,8 @@ impl Walk<'_> {
                 "put it under [model.asr], and a model that reads under [model.llm]",
             );
         }
-        if key == "asr" && TEXT_ARCHITECTURES.contains(&architecture) {
+        let deaf = ARCHITECTURES.iter().any(|(known, seconds)| *known == architecture && *seconds == 0.0);
+        if key == "asr" && deaf {
             self.value_problem(
                 node,
                 format!("`{architecture}` hears nothing"),
