@@ -13,13 +13,11 @@
 use std::f32::consts::{LN_10, LOG10_2, SQRT_2};
 use std::f64::consts::PI;
 use std::ops::Range;
-use std::sync::Arc;
 use std::thread;
 
-use realfft::num_complex::Complex;
-use realfft::{RealFftPlanner, RealToComplex};
 use thiserror::Error;
 
+use super::spectrum::{FREQUENCIES, LENGTH, Spectrum};
 use crate::types::LogMel;
 
 /// The rate that features are made at, in Hz.
@@ -32,11 +30,9 @@ pub const HOP: usize = 160;
 pub const FRAMES: usize = MAX_SAMPLES / HOP;
 
 /// Samples of a frame, and length of its Fourier transform.
-const WINDOW: usize = 400;
+const WINDOW: usize = LENGTH;
 /// Samples of a frame before its centre.
 const HALF: usize = WINDOW / 2;
-/// Frequencies of a power spectrum, 0 Hz and 8 kHz included.
-const FREQUENCIES: usize = HALF + 1;
 /// Frames that go through filters and logarithm together, one a vector lane.
 const LANES: usize = 8;
 /// Power below which everything is silence.
@@ -66,7 +62,7 @@ struct Band {
 #[derive(Clone)]
 pub struct MelExtractor {
     bins: usize,
-    fft: Arc<dyn RealToComplex<f64>>,
+    spectrum: Spectrum,
     window: Vec<f64>,
     bands: Vec<Band>,
 }
@@ -79,7 +75,7 @@ impl MelExtractor {
         }
         Ok(Self {
             bins,
-            fft: RealFftPlanner::new().plan_fft_forward(WINDOW),
+            spectrum: Spectrum::new(),
             window: (0..WINDOW).map(|i| 0.5 - 0.5 * (2.0 * PI * i as f64 / WINDOW as f64).cos()).collect(),
             bands: bands(bins),
         })
@@ -147,9 +143,8 @@ impl MelExtractor {
         let blocks = frames.len().div_ceil(LANES);
         let width = blocks * LANES;
         let mut part = Part { frames, width, logs: vec![0.0; self.bins * width], highest: f32::NEG_INFINITY };
-        let mut input = self.fft.make_input_vec();
-        let mut spectrum = self.fft.make_output_vec();
-        let mut scratch = self.fft.make_scratch_vec();
+        let mut input = [0.0; WINDOW];
+        let mut room = self.spectrum.room();
         let mut powers = vec![[0.0; LANES]; FREQUENCIES];
         let mut highest = [f32::NEG_INFINITY; LANES];
 
@@ -157,13 +152,7 @@ impl MelExtractor {
             for lane in 0..LANES {
                 let frame = part.frames.start + block * LANES + lane;
                 self.frame(samples, frame, &mut input);
-                // Lengths are those of the plan, so this cannot fail.
-                if self.fft.process_with_scratch(&mut input, &mut spectrum, &mut scratch).is_err() {
-                    spectrum.fill(Complex::default());
-                }
-                for (power, value) in powers.iter_mut().zip(&spectrum) {
-                    power[lane] = value.re * value.re + value.im * value.im;
-                }
+                self.spectrum.power(&input, &mut room, |k, power| powers[k][lane] = power);
             }
             let real_lanes = (part.frames.len() - block * LANES).min(LANES);
             for (band, row) in self.bands.iter().zip(part.logs.chunks_exact_mut(width)) {

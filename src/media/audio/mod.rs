@@ -12,6 +12,7 @@ mod flac;
 pub mod mel;
 mod resample;
 mod sniff;
+mod spectrum;
 mod wav;
 pub mod windows;
 
