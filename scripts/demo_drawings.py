@@ -30,6 +30,8 @@ COLOURS = {
     "black": ("黑色", (22, 22, 24)),
     "white": ("白色", (250, 250, 250)),
 }
+# What shapes are painted with; white is a colour of flags alone.
+PAINTS = [name for name in COLOURS if name != "white"]
 # Tips that stick out. Nobody is asked about those of a cross.
 TIPS = {"circle": 0, "ring": 0, "triangle": 3, "square": 4, "star": 5}
 # Country: Chinese name, capital, its Chinese name, how the flag is made, its colours.
@@ -206,7 +208,7 @@ class Artist:
         """Fills the picture with something on which the colours can be seen."""
         rng = self.rng
         while True:
-            grey = rng.uniform(185, 255) if rng.random() < 0.75 else rng.uniform(60, 150)
+            grey = rng.uniform(190, 255)
             tint = rng.normal(0, 9, 3)
             ground = np.clip(grey + tint, 0, 255)
             if all(np.abs(ground - COLOURS[name][1]).sum() > 130 for name in avoid):
@@ -239,7 +241,7 @@ class Artist:
     def put(self, shape, colour, cx, cy, radius):
         """One shape."""
         rng = self.rng
-        angle = rng.uniform(-math.pi, math.pi) if shape != "square" else rng.uniform(-0.8, 0.8)
+        angle = rng.uniform(-0.4, 0.4)
         points = turned(outline(shape, rng), angle, cx * FINE, cy * FINE, radius * FINE)
         paint = self.faded(self.paint(colour))
         fills = (paint, list(COLOURS).index(colour) + 1, list(SHAPES).index(shape) + 1)
@@ -282,7 +284,7 @@ class Artist:
         """One shape."""
         rng = self.rng
         shape = str(rng.choice(list(SHAPES)))
-        colour = str(rng.choice(list(COLOURS)))
+        colour = str(rng.choice(PAINTS))
         self.background([colour])
         side = min(self.size)
         radius = side * (rng.uniform(0.13, 0.2) if self.is_hard else rng.uniform(0.2, 0.46))
@@ -298,7 +300,7 @@ class Artist:
         """One to five alike shapes."""
         rng = self.rng
         shape = str(rng.choice(list(SHAPES)))
-        colour = str(rng.choice(list(COLOURS)))
+        colour = str(rng.choice(PAINTS))
         alike = rng.random() < 0.5
         number = int(rng.integers(1, 6))
         side = math.sqrt(self.size[0] * self.size[1])
@@ -308,7 +310,7 @@ class Artist:
             radius = max(7, side * rng.uniform(0.11, top) * (0.85 if self.is_hard else 1))
             radii = [max(6.5, radius * rng.uniform(0.85, 1.15)) for _ in range(number)]
             places = self.places(radii)
-        colours = [colour if alike else str(rng.choice(list(COLOURS))) for _ in range(number)]
+        colours = [colour if alike else str(rng.choice(PAINTS)) for _ in range(number)]
         self.background(colours)
         for (x, y, radius), paint in zip(places, colours, strict=True):
             self.put(shape, paint, x, y, radius)
@@ -323,7 +325,7 @@ class Artist:
         rng = self.rng
         number = int(rng.integers(1, 4))
         shapes = [str(s) for s in rng.permutation(list(SHAPES))[: number + 1]]
-        colours = [str(c) for c in rng.permutation(list(COLOURS))[: number + 1]]
+        colours = [str(c) for c in rng.permutation(PAINTS)[: number + 1]]
         side = math.sqrt(self.size[0] * self.size[1])
         places = None
         while places is None:
@@ -395,7 +397,7 @@ class Artist:
         """A digit, drawn with a pen."""
         rng = self.rng
         digit = int(rng.integers(0, 10))
-        colour = str(rng.choice([c for c in COLOURS if c != "white"]))
+        colour = str(rng.choice(PAINTS))
         self.background([colour])
         width, height = self.size
         tall = height * (rng.uniform(0.32, 0.48) if self.is_hard else rng.uniform(0.5, 0.86))

@@ -160,6 +160,8 @@ def batch_of(seed, pictures, asked, wording_path, hard):
     pictures = max(6, min(pictures, pictures * 13 // (rows * columns)))
     artist = Artist(rng, hard)
     batch = dict(grid=(rows, columns), pixels=[], colours=[], shapes=[], targets=[], items=[])
+    # One way of asking a batch, so that its prompts are of like length.
+    variant = str(rng.choice(["named_entity", "with_confidence", "bare"], p=[0.35, 0.2, 0.45]))
     for at in range(pictures):
         size = []
         for count in (columns, rows):
@@ -173,11 +175,11 @@ def batch_of(seed, pictures, asked, wording_path, hard):
         batch["shapes"].append(cells(drawing.shapes, rows, columns))
         batch["targets"].append(drawing.targets)
         for _ in range(asked):
-            batch["items"].append(item(rng, wording, drawing, at))
+            batch["items"].append(item(rng, wording, drawing, at, variant))
     return batch
 
 
-def item(rng, wording, drawing, at):
+def item(rng, wording, drawing, at, variant):
     """A question about a drawing: its index or -1, user's text, answer, and what is asked."""
     lang = str(rng.choice(LANGUAGES))
     name = str(rng.choice(list(drawing.answers)))
@@ -189,7 +191,6 @@ def item(rng, wording, drawing, at):
     conditions = dict(original=0.72, hinted=0.2 if pair else 0.0, text_only=0.08)
     p = np.array(list(conditions.values()))
     condition = str(rng.choice(list(conditions), p=p / p.sum()))
-    variant = str(rng.choice(["named_entity", "with_confidence", "bare"], p=[0.5, 0.35, 0.15]))
     confidence = 60 if drawing.targets["hard"] else 95
     if condition == "text_only":
         at, answer, confidence = -1, UNKNOWN[lang], 0

@@ -35,7 +35,7 @@ ROWS = [
 FIRST_ENGLISH = 1012
 
 CATEGORIES = """\
-# The paper's codes for what the rows of the demo say. They are none of the paper's: its tables have none of these rows.
+# The paper's codes for what the rows of the demo say. They are none of the paper's rows.
 
 [task]
 recognition = "OIR"
@@ -228,8 +228,8 @@ def expected(model, demo, out, prompts, threads, tokens=32):
     print("smallest gap", closest, "in", round(time.time() - start), "s")
     note = (
         "greedy, float32 weights upcast from the f16 file; token_ids include the final <|im_end|>; min_gap = "
-        "smallest top1-top2 logit difference over the generated steps; prompt_ids_sha256 = SHA-256 of the ids with "
-        "the image tokens expanded, joined by commas; rgb_sha256 = SHA-256 of the pixels as Pillow decodes them"
+        "smallest top1-top2 logit difference over the generated steps; prompt_ids_sha256 = SHA-256 of the ids "
+        "with the image tokens expanded, joined by commas; rgb_sha256 = SHA-256 of the pixels as Pillow decodes them"
     )
     whole = dict(
         note=note,

@@ -9,8 +9,9 @@ Needs torch, transformers, tokenizers, safetensors, numpy and Pillow from PyPI; 
 or name the wording with --prompts.
 
 The training drawings are made while it trains, of seeds that no picture of the test set has. The test set comes
-out the same every time with the same Pillow and numpy. Training does not: it ends by the clock, so the weights in
-demo/vision/model are the fixture, and the expected answers belong to them.
+out the same every time with the same Pillow and numpy. Training does not: it ends when so much processor time is
+spent, so its weights are the fixture, and the expected answers belong to them. With --state it goes on where it
+was interrupted.
 """
 
 import argparse
@@ -156,7 +157,9 @@ class Trainer:
         for name in ("colours", "shapes"):
             labels = torch.from_numpy(np.stack(batch[name]))
             found = self.heads[name](images)
-            loss = loss + 0.5 * cross_entropy(found.flatten(0, 1), labels.flatten())
+            rare = torch.ones(found.shape[-1])
+            rare[0] = 0.3
+            loss = loss + cross_entropy(found.flatten(0, 1), labels.flatten(), rare)
             drawn = labels > 0
             if bool(drawn.any()):
                 self.note("~" + name, (found.argmax(-1) == labels)[drawn].float().mean().item(), 40)
@@ -302,10 +305,10 @@ def main():
     parser.add_argument("--prompts", default="prompts/simplevqa/harness.toml", help="TOML file of the wording")
     parser.add_argument("--minutes", type=float, default=25.0, help="processor time of the training")
     parser.add_argument("--threads", type=int, default=1, help="threads of torch")
-    parser.add_argument("--pictures", type=int, default=48, help="drawings a step, fewer where they are large")
-    parser.add_argument("--asked", type=int, default=2, help="questions a drawing")
-    parser.add_argument("--hard", type=float, default=0.25, help="share of hard drawings")
-    parser.add_argument("--aux", type=float, default=0.5, help="weight of the auxiliary heads")
+    parser.add_argument("--pictures", type=int, default=40, help="drawings a step, fewer where they are large")
+    parser.add_argument("--asked", type=int, default=1, help="questions a drawing")
+    parser.add_argument("--hard", type=float, default=0.12, help="share of hard drawings")
+    parser.add_argument("--aux", type=float, default=0.7, help="weight of the auxiliary heads")
     parser.add_argument("--rate", type=float, default=2e-3, help="learning rate")
     parser.add_argument("--seed", type=int, default=1_000_000, help="seed of the first batch")
     parser.add_argument("--state", help="file to go on from and to keep the state in")
