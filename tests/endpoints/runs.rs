@@ -161,11 +161,11 @@ fn images_arrive_byte_for_byte_unless_the_config_changes_them() {
     let (mut list, mut rows) = (String::new(), String::new());
     let odd = crate::common::root().join("tests/fixtures/images/odd");
     for name in names {
-        let hash = sha2::Sha256::digest(std::fs::read(odd.join(name)).unwrap());
-        list.extend(hash.iter().map(|byte| format!("{byte:02x}")).chain([format!("  {name}\n")]));
+        let hash = harness::types::hex(&sha2::Sha256::digest(std::fs::read(odd.join(name)).unwrap()));
+        list.extend([format!("{hash}  {name}\n")]);
         let row =
             serde_json::json!({"id": name, "image": name, "question": "What is seen?", "reference": "x"});
-        rows.push_str(&format!("{row}\n"));
+        rows.extend([format!("{row}\n")]);
     }
     let originals = folder.path().join("list.sha256");
     std::fs::write(&originals, list).unwrap();

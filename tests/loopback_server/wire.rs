@@ -202,7 +202,7 @@ fn media_that_arrive_are_told_from_the_originals() {
     let folder = tempfile::tempdir().unwrap();
     let list = folder.path().join("list.sha256");
     let image: Vec<u8> = (0..5000_u32).map(|i| (i * i % 251) as u8).collect();
-    let hex: String = sha2::Sha256::digest(&image).iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex = harness::types::hex(&sha2::Sha256::digest(&image));
     std::fs::write(&list, format!("{hex}  images/0.png\n")).unwrap();
     let server = Loopback::start(Options { originals: Some(list), ..Options::default() }).unwrap();
     let ask = |images: &[&[u8]]| {
