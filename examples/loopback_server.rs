@@ -25,6 +25,8 @@
 //! 3. Look at `curl http://127.0.0.1:8000/counters`. After a good run `answered` is the number of distinct
 //!    requests, `repeats` (work paid for twice) and `early` (retries before the server allowed them) are 0, and
 //!    `with_media` and `media_bytes` say that the clips arrived. `--log FILE` writes a line for each request.
+//!    `--originals FILE`, a list as `sha256sum` writes it, adds how many media arrived byte for byte
+//!    (`media_original`) and how many did not (`media_other`).
 //! 4. Make it worse: `--fault 429=60%`, `--fail-first 3`, `--down-after 500 --down-for 30s`, `--deaf` (a server
 //!    whose template drops the audio). The same seed hits the same requests each time.
 //! 5. `curl -X POST http://127.0.0.1:8000/shutdown` ends it.

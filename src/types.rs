@@ -10,11 +10,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 mod media;
+mod shown;
 
 pub use media::{
     AudioContent, AudioFile, AudioRecord, AudioSource, ImageContent, ImageFile, ImageRecord, ImageSource,
     LogMel, MediaRecord, PreparedAudio, PreparedImage, RgbImage, SentFile,
 };
+pub use shown::{bounded, shown};
 
 /// A number of bytes for people, in units of 1000.
 pub fn size(bytes: u64) -> String {

@@ -331,6 +331,46 @@ fn images_of_simplevqa_keep_their_bytes() {
 }
 
 #[test]
+fn rows_of_simplevqa_are_read_from_json_with_paths_where_there_is_no_parquet() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path();
+    let images = data.join("simpleVQA_datasets/MME");
+    std::fs::create_dir_all(&images).unwrap();
+    let source = published(&fixture("simplevqa"));
+    let mut rows = Vec::new();
+    for (number, row) in source.rows().unwrap().enumerate() {
+        let mut row = row.unwrap().value;
+        let image = source.media(row["image"].as_str().unwrap()).unwrap().read();
+        let Ok(MediaContent::File(bytes)) = image else { panic!("row {number} has no image") };
+        std::fs::write(images.join(format!("{number}.png")), bytes).unwrap();
+        // With the folder of the archive, and from within it.
+        let folder = if number % 2 == 0 { "simpleVQA_datasets/" } else { "" };
+        row["image"] = json!(format!("{folder}MME/{number}.png"));
+        rows.push(row);
+    }
+    std::fs::write(data.join("simpleVQA_final_modified.json"), json!(rows).to_string()).unwrap();
+    std::fs::write(data.join("SimpleVQA_category_of_final.json"), "[{\"task\": 1}]").unwrap();
+    let shown = || {
+        let shown = finish(harness().arg("data").arg(data).args(["--benchmark", "simplevqa", "--json"]));
+        let shown: Value = serde_json::from_str(&shown.exits_with(1).stdout).unwrap();
+        shown["simplevqa"].clone()
+    };
+    let read = shown();
+    assert_eq!(
+        (&read["rows"], &read["images"]["files"], &read["missing"]),
+        (&json!(6), &json!(6), &json!(0)),
+        "{read}"
+    );
+    assert_eq!(read["by"]["language"], json!({"CN": 3, "EN": 3}));
+    assert_eq!(read["differs"], json!(["6 rows instead of 2,025"]));
+    // Beside the Parquet file it is not read, so its images need not be there.
+    std::fs::copy(fixture("simplevqa").join("test.parquet"), data.join("test.parquet")).unwrap();
+    std::fs::remove_dir_all(data.join("simpleVQA_datasets")).unwrap();
+    let read = shown();
+    assert_eq!((&read["rows"], &read["missing"]), (&json!(6), &json!(0)), "{read}");
+}
+
+#[test]
 fn utterances_of_ccfqa_become_items_and_what_lacks_is_said() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path();

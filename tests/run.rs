@@ -381,6 +381,18 @@ fn check_says_what_a_run_would_do() {
     let checked =
         checked.prints("sqa       48 requests").prints("xsqa      384 requests").prints("all is well");
     assert_eq!(checked.stderr, "");
+    let compared =
+        finish(harness().args(["check", "configs/demo.toml", "--set", "model.published_as=Qwen2-Audoi"]));
+    let compared = compared.exits_with(0).prints("all is well");
+    let compared = compared
+        .says("--set: column 20: no row of the published tables of `ccfqa` is called `Qwen2-Audoi`")
+        .says("the nearest are `Qwen2-Audio`, ")
+        .says("no row of the published tables of `cp-bench` is called `Qwen2-Audoi`")
+        .says("there are `GPT-4o (audio)`");
+    assert_eq!(compared.stderr.matches("published tables of `ccfqa`").count(), 1, "{}", compared.stderr);
+    let known =
+        finish(harness().args(["check", "configs/demo.toml", "--set", "model.published_as=Qwen2-Audio"]));
+    assert!(!known.exits_with(0).stderr.contains("`ccfqa`"), "a row that is there needs no warning");
 
     let place = Place::new(
         "{\"id\": 1}\n{\"id\": \"a\", \"audio\": \"none.wav\", \"question\": \"?\", \"reference\": \"x\"}\n",

@@ -12,7 +12,7 @@ use super::{Benchmark, SubmissionScorer};
 use crate::config::{BenchmarkConfig, WindowRule};
 use crate::prompt::{PromptError, PromptSet, places};
 use crate::report::published::{Published, PublishedError};
-use crate::types::Window;
+use crate::types::{Window, shown};
 
 /// What `harness list` says of a benchmark.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,7 +79,7 @@ impl PromptText {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BuildError {
     /// A name that is not known: of a benchmark, condition, language, metric or field.
-    #[error("unknown {what} `{found}`: {}there are {}", hint(.found, .known), .known.join(", "))]
+    #[error("unknown {what} `{}`: {}there are {}", shown(.found), hint(.found, .known), .known.join(", "))]
     Unknown {
         /// What kind of name it is.
         what: &'static str,
@@ -106,7 +106,7 @@ pub enum BuildError {
     #[error("the prompt texts hold no `{0}`, which the conditions asked for need: add it to the prompt file")]
     MissingText(&'static str),
     /// A place that nothing fills.
-    #[error("the prompt text `{text}` has a place `{{{place}}}` that nothing fills: it may hold {}", braced(.known))]
+    #[error("the prompt text `{text}` has a place `{{{}}}` that nothing fills: it may hold {}", shown(.place), braced(.known))]
     UnknownPlace {
         /// The text.
         text: &'static str,

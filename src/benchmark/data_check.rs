@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use serde_json::Value;
 
 use super::sources::{Expect, Gold};
-use crate::types::Digest;
+use crate::types::{Digest, shown};
 
 /// Differences of one column that are told one by one.
 const TOLD: usize = 3;
@@ -146,7 +146,8 @@ impl DataCheck {
                 let found = column.split('.').try_fold(row, |value, key| value.get(key));
                 let found = number_or_text(found);
                 if found.is_empty() || !(values.is_empty() || values.contains(&found)) {
-                    let found = if found.is_empty() { "none".to_owned() } else { format!("`{found}`") };
+                    let found =
+                        if found.is_empty() { "none".to_owned() } else { format!("`{}`", shown(&found)) };
                     self.odd_gold.entry(column.to_owned()).or_insert((0, found)).0 += 1;
                 }
             };

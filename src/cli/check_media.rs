@@ -12,7 +12,7 @@ use crate::config::endpoint::Transcode;
 use crate::media::{self, ImageFacts, MediaSource};
 use crate::model::{AudioNeed, MediaLimits};
 use crate::run::plan::Requests;
-use crate::types::{AudioSource, Window};
+use crate::types::{AudioSource, Window, shown};
 
 /// Problems of one kind that are shown; the rest is counted.
 const SHOWN: usize = 10;
@@ -64,7 +64,7 @@ impl<K: Eq + Hash> Looked<K> {
     fn problem(&mut self, sample: &str, what: &dyn Display) {
         self.bad += 1;
         if self.bad <= SHOWN {
-            self.problems.push(format!("error: sample {sample}: {what}"));
+            self.problems.push(format!("error: sample {}: {what}", shown(sample)));
         }
     }
 

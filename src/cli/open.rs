@@ -11,7 +11,7 @@ use crate::config::{self, BenchmarkConfig, Categories, Loaded, ModelConfig, Over
 use crate::model::{self, Opened};
 use crate::prompt::official::Pins;
 use crate::run::plan::Section;
-use crate::types::Generation;
+use crate::types::{Generation, shown};
 
 /// Loads the config with what the command line changes in it.
 pub(super) fn load(args: &ConfigArgs) -> Result<Loaded, Failure> {
@@ -30,6 +30,9 @@ pub(super) fn load(args: &ConfigArgs) -> Result<Loaded, Failure> {
     }
     read_categories(&mut loaded)?;
     warn(&loaded);
+    for warning in unpublished(&loaded.config) {
+        eprintln!("warning: {}", loaded.locator.problem(&["model".into(), "published_as".into()], warning));
+    }
     Ok(loaded)
 }
 
@@ -55,6 +58,46 @@ pub(super) fn warn(loaded: &Loaded) {
     for warning in &loaded.warnings {
         eprintln!("warning: {warning}");
     }
+}
+
+/// How many names of published rows are shown.
+const NEAREST: usize = 5;
+
+/// Says of which benchmarks no published table has the row that the run is to be compared with.
+fn unpublished(config: &RunConfig) -> Vec<String> {
+    let Some(name) = config.model.published_as.as_deref() else { return Vec::new() };
+    let mut seen = Vec::new();
+    let mut sentences = Vec::new();
+    for benchmark in config.benchmarks.iter().map(|section| section.name.as_str()) {
+        if seen.contains(&benchmark) {
+            continue;
+        }
+        seen.push(benchmark);
+        // Figures that cannot be read are told where they are needed.
+        let Ok(published) = benchmark::published(benchmark) else { continue };
+        let models = published.models();
+        if models.contains(&name) {
+            continue;
+        }
+        let name = shown(name);
+        if models.is_empty() {
+            sentences
+                .push(format!("`{benchmark}` has no published tables, so `{name}` changes nothing there"));
+            continue;
+        }
+        let nearest: Vec<_> = config::by_likeness(&name, models.iter().copied())
+            .into_iter()
+            .take(NEAREST)
+            .map(|model| format!("`{model}`"))
+            .collect();
+        let which = if models.len() > NEAREST { "the nearest are " } else { "there are " };
+        sentences.push(format!(
+            "no row of the published tables of `{benchmark}` is called `{name}`, so no published figures will stand beside \
+             this run's; {which}{}",
+            nearest.join(", ")
+        ));
+    }
+    sentences
 }
 
 /// The folder of a run.

@@ -18,6 +18,7 @@ use super::schema;
 use super::secret::holds_secrets;
 use super::tree::{Locator, Node, Step, Value};
 use crate::benchmark::judging::JudgeKind;
+use crate::types::shown;
 
 /// Everything that is wrong with a tree, in the order of the text.
 pub(super) fn check(locator: &Locator) -> Vec<Problem> {
@@ -98,7 +99,7 @@ impl Walk<'_> {
         let top = section.path.is_empty();
         let what = if top && matches!(node.value, Value::Table(_)) { "section" } else { "key" };
         let place = if top { String::new() } else { format!(" in {}", section.shown) };
-        let mut message = format!("unknown {what} `{key}`{place}");
+        let mut message = format!("unknown {what} `{}`{place}", shown(key));
         if let Some(near) = nearest(key, known.iter().copied()) {
             message = format!("{message}; did you mean `{near}`?");
         } else if let Some(home) = home_of(key) {
@@ -108,8 +109,10 @@ impl Walk<'_> {
         if (section.path.starts_with("model") || section.path.starts_with("judge.model"))
             && holds_secrets(key)
         {
-            let message =
-                format!("unknown key `{key}`{place}: a key of an endpoint does not stand in the file");
+            let message = format!(
+                "unknown key `{}`{place}: a key of an endpoint does not stand in the file",
+                shown(key)
+            );
             let help = "put it into an environment variable and name that: api_key_env = \"MY_KEY\"";
             self.problems.push(Problem::new(self.locator.header(node), message).help(help));
             return;
@@ -189,7 +192,7 @@ impl Walk<'_> {
                 && unique
                 && !seen.insert(text)
             {
-                self.value_problem(item, format!("`{text}` is in `{key}` twice"), "name it once");
+                self.value_problem(item, format!("`{}` is in `{key}` twice", shown(text)), "name it once");
             }
         }
     }
@@ -211,7 +214,7 @@ impl Walk<'_> {
     fn unknown_value(&self, key: &str, node: &Node, text: &str, known: &[&str]) -> Problem {
         let near = nearest(text, known.iter().copied());
         let meant = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-        Problem::new(self.locator.value(node), format!("unknown {key} `{text}`{meant}"))
+        Problem::new(self.locator.value(node), format!("unknown {key} `{}`{meant}", shown(text)))
             .help(format!("known: {}", known.join(", ")))
     }
 
@@ -232,7 +235,7 @@ impl Walk<'_> {
         let range = [low, high].into_iter().flatten().collect::<Vec<_>>().join(" and ");
         self.value_problem(
             node,
-            format!("`{key}` must be {range}, found {}", self.locator.text(node).unwrap_or_default()),
+            format!("`{key}` must be {range}, found {}", shown(self.locator.text(node).unwrap_or_default())),
             format!("for example {}", example(key, schema)),
         );
     }
@@ -288,8 +291,8 @@ impl Walk<'_> {
                 let node = benchmark.key("label").or_else(|| benchmark.key("name")).unwrap_or(benchmark);
                 self.value_problem(
                     node,
-                    format!("another [[benchmark]] section is called `{name}`"),
-                    format!("give this one a label of its own: label = \"{name}-2\""),
+                    format!("another [[benchmark]] section is called `{}`", shown(name)),
+                    format!("give this one a label of its own: label = \"{}-2\"", shown(name)),
                 );
             } else {
                 labels.push(name.to_lowercase());
@@ -312,7 +315,11 @@ impl Walk<'_> {
             if let Some((name, why)) =
                 node.as_str().and_then(|name| Some((name, unfit_for_judge(name, kind)?)))
             {
-                self.value_problem(node, format!("the judge's name `{name}` {why}"), "give it another name");
+                self.value_problem(
+                    node,
+                    format!("the judge's name `{}` {why}", shown(name)),
+                    "give it another name",
+                );
             }
         }
         self.path(judge.key("prompt"));
@@ -361,7 +368,7 @@ impl Walk<'_> {
     fn file_name(&mut self, what: &str, node: &Node) {
         let Some(name) = node.as_str().filter(|name| !name.is_empty()) else { return };
         if let Some(why) = unfit_for_files(name) {
-            self.value_problem(node, format!("the {what} `{name}` {why}"), FIT_FOR_FILES);
+            self.value_problem(node, format!("the {what} `{}` {why}", shown(name)), FIT_FOR_FILES);
         }
     }
 
@@ -386,7 +393,7 @@ impl Walk<'_> {
             let problem = match known {
                 [meant] => Problem::new(
                     self.locator.value(node),
-                    format!("unknown device `{text}`; did you mean `{meant}`?"),
+                    format!("unknown device `{}`; did you mean `{meant}`?", shown(text)),
                 ),
                 _ => self.unknown_value("device", node, text, known),
             };

@@ -37,7 +37,7 @@ pub use check::{unfit_for_files, unfit_for_judge};
 pub use endpoint::{EndpointConfig, ServerConfig};
 pub use image::ImageConfig;
 pub use overrides::Override;
-pub use problem::{ConfigError, Place, Problem, Spot, nearest};
+pub use problem::{ConfigError, Place, Problem, Spot, by_likeness, nearest};
 pub use raw::ARCHITECTURES;
 pub use resolve::DEFAULT_SEED;
 pub use resolved::{

@@ -8,6 +8,7 @@ use toml::de::DeValue;
 use super::problem::{COMMAND_LINE, ConfigError, Problem, Source, nearest};
 use super::schema;
 use super::tree::{Node, Value, syntax, too_deep};
+use crate::types::shown;
 
 /// A value that replaces one of the file: a path of keys, `=`, and a TOML value or a bare text.
 ///
@@ -95,7 +96,7 @@ impl Override {
                     let Some(at) = find(items, &segment.key) else {
                         return Err(Problem::new(
                             place(),
-                            format!("there is no `{}` in this list", segment.key),
+                            format!("there is no `{}` in this list", shown(&segment.key)),
                         )
                         .help(there_is(items, &segment.key)));
                     };

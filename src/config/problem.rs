@@ -4,6 +4,8 @@ use std::fmt;
 use std::ops::Range;
 use std::path::PathBuf;
 
+use crate::types::bounded;
+
 /// Why a configuration cannot be used.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ConfigError {
@@ -67,7 +69,7 @@ pub struct Problem {
 
 impl Problem {
     pub(super) fn new(place: Place, message: impl Into<String>) -> Self {
-        Self { message: message.into(), help: None, place }
+        Self { message: bounded(message.into()), help: None, place }
     }
 
     pub(super) fn help(mut self, help: impl Into<String>) -> Self {
@@ -216,9 +218,26 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .map(|(_, candidate)| candidate)
 }
 
+/// Known names in the order in which they are like a mistyped one: the most alike first.
+pub fn by_likeness<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let word = word.to_lowercase();
+    let likeness = |name: &str| strsim::jaro_winkler(&word, &name.to_lowercase());
+    let mut found: Vec<_> = known.into_iter().map(|name| (likeness(name), name)).collect();
+    found.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+    found.into_iter().map(|(_, name)| name).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_are_sorted_by_likeness() {
+        let names = ["GPT-4o", "Qwen2.5-Omni-3B", "Qwen2-Audio", "Qwen2.5-Omni-7B"];
+        assert_eq!(by_likeness("qwen2-audoi", names)[0], "Qwen2-Audio");
+        assert_eq!(by_likeness("Qwen2.5-Omni-7B-Instruct", names)[0], "Qwen2.5-Omni-7B");
+        assert_eq!(by_likeness("", names).len(), 4);
+    }
 
     fn show(text: &str, range: Range<usize>) -> String {
         let source = Source { name: "x.toml".to_owned(), text: text.to_owned() };

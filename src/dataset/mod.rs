@@ -34,7 +34,7 @@ pub use names::MediaNameError;
 pub use rows::{Fingerprint, FingerprintKind, Rows};
 
 use crate::media::{FileFacts, MediaSource, ReadMedia};
-use crate::types::{Digest, joined_names};
+use crate::types::{Digest, bounded, joined_names};
 use files::DataFile;
 use inside::Inside;
 
@@ -180,7 +180,7 @@ pub struct RowError {
 
 impl RowError {
     fn new(file: &Path, line: u64, unit: Unit, message: String) -> Self {
-        Self { file: file.to_owned(), line, unit, message }
+        Self { file: file.to_owned(), line, unit, message: bounded(message) }
     }
 
     /// A file that can no longer be opened.

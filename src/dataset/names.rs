@@ -2,6 +2,8 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use crate::types::shown;
+
 /// A media name that is not followed. The text reads well after the name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MediaNameError {
@@ -10,8 +12,8 @@ pub enum MediaNameError {
     Empty,
     /// A name that leads out of the folder.
     #[error(
-        "{name}: a media name must stay within the folder of the data, {}: nothing outside it is read; write it \
-         relative to that folder, or name another folder as `media`", .folder.display()
+        "{}: a media name must stay within the folder of the data, {}: nothing outside it is read; write it \
+         relative to that folder, or name another folder as `media`", shown(.name), .folder.display()
     )]
     Outside {
         /// The name.
@@ -20,7 +22,7 @@ pub enum MediaNameError {
         folder: PathBuf,
     },
     /// A place in a file that the dataset does not have.
-    #[error("{name}: {reason}")]
+    #[error("{}: {reason}", shown(.name))]
     Place {
         /// The name.
         name: String,
@@ -74,6 +76,9 @@ mod tests {
             assert!(error.contains("nothing outside it is read"), "{error}");
         }
         assert_eq!(within(folder, " "), Err(MediaNameError::Empty));
+        let long = within(folder, &format!("../{}", "x".repeat(10_000))).unwrap_err().to_string();
+        assert!(long.starts_with("../xxx") && long.contains("(10003 characters): a media name"), "{long}");
+        assert!(long.len() < 400, "{long}");
     }
 
     proptest::proptest! {

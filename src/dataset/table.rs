@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::jsonl::MAX_LINE;
 use super::rows::{FileRows, Fingerprint, FingerprintKind};
 use super::{DatasetError, Row, RowError, Unit};
-use crate::types::Digest;
+use crate::types::{Digest, shown};
 
 /// What stands between fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +91,8 @@ impl TableRows {
             let name = if index == 0 { name.strip_prefix('\u{feff}').unwrap_or(name) } else { name };
             if header.iter().any(|earlier| earlier == name) {
                 return Err(damaged(format!(
-                    "its first line names `{name}` twice: give each column its own name"
+                    "its first line names `{}` twice: give each column its own name",
+                    shown(name)
                 )));
             }
             header.push(name.to_owned());
@@ -109,7 +110,7 @@ impl TableRows {
         }
         let mut object = Map::new();
         for (name, field) in self.header.iter().zip(&self.record) {
-            let text = std::str::from_utf8(field).map_err(|_| format!("`{name}` is not UTF-8"))?;
+            let text = std::str::from_utf8(field).map_err(|_| format!("`{}` is not UTF-8", shown(name)))?;
             object.insert(name.clone(), Value::String(text.to_owned()));
         }
         Ok(Value::Object(object))

@@ -99,8 +99,8 @@ impl Ready {
 pub struct ReadyImage {
     /// What the model gets.
     pub image: PreparedImage,
-    /// What was done; absent where nothing was and its header does not say what it is.
-    pub record: Option<ImageRecord>,
+    /// What it was and what was done.
+    pub record: ImageRecord,
     /// The file that it came from.
     pub file: FileFacts,
 }
@@ -231,7 +231,7 @@ impl Preparer {
                 read_image(source, |bytes| {
                     let (pixels, record) =
                         fit(&bytes, need, &self.transform).map_err(|error: ImageError| error.to_string())?;
-                    Ok((as_pixels(pixels), Some(record)))
+                    Ok((as_pixels(pixels), record))
                 }),
             ),
         };
@@ -277,10 +277,7 @@ fn bad<T>(source: &MediaSource, made: Result<T, String>) -> Made<T> {
 }
 
 /// An image as endpoints get it.
-fn as_file(
-    bytes: &Bytes,
-    transform: &ImageTransform,
-) -> Result<(PreparedImage, Option<ImageRecord>), String> {
+fn as_file(bytes: &Bytes, transform: &ImageTransform) -> Result<(PreparedImage, ImageRecord), String> {
     let made = transform.carry_out(bytes).map_err(|error: ImageError| error.to_string())?;
     let digest = Digest::of(&made.bytes);
     let content = ImageContent::File(Arc::new(ImageFile::new(made.bytes, made.format)));
@@ -300,7 +297,7 @@ fn as_pixels(pixels: RgbImage) -> PreparedImage {
 /// Reads an image, and makes of its file what the model gets.
 fn read_image(
     source: &MediaSource,
-    make: impl FnOnce(Bytes) -> Result<(PreparedImage, Option<ImageRecord>), String>,
+    make: impl FnOnce(Bytes) -> Result<(PreparedImage, ImageRecord), String>,
 ) -> Result<ReadyImage, String> {
     let file = source.facts().map_err(sentence)?;
     let too_large = |bytes: u64| {

@@ -179,11 +179,21 @@ fn a_clip_is_read_once_and_images_are_sniffed() {
     assert!(Arc::ptr_eq(&first, &preparer.audio(&path, &audio).unwrap()));
     assert!(Arc::ptr_eq(&first, &preparer.hot_audio(&path, &audio).unwrap().unwrap()));
 
-    let png = case.put("x.jpg", b"\x89PNG\r\n\x1a\n....");
+    // Whole in its header, and no more than that: what is behind is not looked at.
+    let content = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0j\0\0\0\x38\x08\x02\0\0\0\x9a\x05\xfa\x3c";
+    let png = case.put("x.jpg", content);
     let ready = preparer.image(&png.as_path().into()).unwrap();
     let sent = ready.sent().unwrap();
-    assert_eq!((sent.format.as_str(), sent.bytes, ready.file.bytes), ("png", 12, 12));
-    assert_eq!(ready.image.digest, Digest::of(b"\x89PNG\r\n\x1a\n...."));
+    assert_eq!((sent.format.as_str(), sent.bytes, ready.file.bytes), ("png", 33, 33));
+    assert_eq!(ready.image.digest, Digest::of(content));
+    assert_eq!((ready.record.width, ready.record.height, ready.record.steps.len()), (106, 56, 0));
+    let cut = case.put("cut.png", &content[..32]);
+    let error = preparer.image(&cut.as_path().into()).unwrap_err().to_string();
+    let reason =
+        "is a png image whose header is damaged or cut short: get the file again, or leave its row out";
+    assert_eq!(error, format!("{}: {reason}", cut.display()));
+    let empty = case.put("empty.gif", b"GIF89a\0\0\x38\0\0\0\0");
+    assert!(preparer.image(&empty.into()).unwrap_err().to_string().contains("declares 0 x 56 pixels"));
     let tiff = case.put("x.tif", b"II*\0");
     assert!(preparer.image(&tiff.into()).unwrap_err().to_string().contains("is a TIFF image"));
     let blind = MediaLimits { images: ImageNeed::None, ..limits(&["wav"], 9.0) };

@@ -13,7 +13,7 @@ use std::time::UNIX_EPOCH;
 
 use bytes::Bytes;
 
-use crate::types::AudioSource;
+use crate::types::{AudioSource, shown};
 
 /// A file as it was when it was read: what tells whether it has changed since. Media inside a dataset's file
 /// have the size and time of that file.
@@ -226,10 +226,10 @@ impl From<&Path> for MediaSource {
 impl fmt::Display for MediaSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::File(path) => path.display().fmt(f),
+            Self::File(path) => f.write_str(&shown(&path.to_string_lossy())),
             Self::Embedded(Embedded { file, name, .. }) => {
                 let place = name.rsplit_once('#').map_or(&**name, |(_, place)| place);
-                write!(f, "{}#{place}", file.display())
+                write!(f, "{}#{}", file.display(), shown(place))
             }
             Self::Joined(joined) => match joined.pieces.as_ref() {
                 [] => f.write_str("no clips"),

@@ -23,7 +23,7 @@ use super::sorted::Todo;
 use crate::benchmark::Finding;
 use crate::media::Preparer;
 use crate::model::{Answer, AudioNeed, Model, Prepared};
-use crate::types::{Digest, JudgeRecord, Outcome, Response, Usage};
+use crate::types::{Digest, JudgeRecord, Outcome, Response, Usage, shown};
 
 /// How often those who watch hear how the model stands.
 const TICK: Duration = Duration::from_millis(500);
@@ -413,7 +413,7 @@ impl Desk<'_> {
         };
         self.journal.append(&response)?;
         *self.summary.outcomes.entry(response.outcome).or_default() += 1;
-        let error = response.error.map(|error| format!("sample {}: {error}", response.sample));
+        let error = response.error.map(|error| format!("sample {}: {error}", shown(&response.sample)));
         self.observer.on(Event::Response { section: item.request.section, outcome: response.outcome, error });
         Ok(())
     }

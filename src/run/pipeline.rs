@@ -136,7 +136,7 @@ impl Item {
             bytes: ready.file.bytes,
             modified: ready.file.modified,
             audio: None,
-            image: ready.record.clone(),
+            image: Some(ready.record.clone()),
             sent: ready.sent(),
         });
         clips.chain(images).collect()

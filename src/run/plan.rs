@@ -20,7 +20,7 @@ use crate::config::{BenchmarkConfig, LimitBy};
 use crate::dataset::{Dataset, DatasetError, Fingerprint, RowError};
 use crate::model::ModelIdentity;
 use crate::prompt::PromptSet;
-use crate::types::{About, Digest, Generation, Outcome, Planned, Prompt, SEED, Sample, Tags};
+use crate::types::{About, Digest, Generation, Outcome, Planned, Prompt, SEED, Sample, Tags, shown};
 
 pub use super::plan_file::{PlanFileError, PlanHashes, VERSION, plan_path, read_ids, read_plan};
 
@@ -307,7 +307,8 @@ impl Section {
                 if seen.insert(id_hash(&sample.id)) {
                     Ok(Some(sample))
                 } else {
-                    Err(place.error(format!("the sample id `{}` was used by an earlier row", sample.id)))
+                    Err(place
+                        .error(format!("the sample id `{}` was used by an earlier row", shown(&sample.id))))
                 }
             });
             let Some(sample) = sample.transpose() else { continue };

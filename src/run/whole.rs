@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use super::plan::PlannedRequest;
 use crate::dataset::Dataset;
 use crate::media::MediaSource;
+use crate::types::shown;
 
 /// Looks at the media of requests, each once.
 #[derive(Debug, Default)]
@@ -35,7 +36,7 @@ impl MediaCheck {
                 let gone = |piece: &&MediaSource| !piece.is_embedded() && !piece.file().exists();
                 match (source.pieces(), source.pieces().iter().find(gone)) {
                     (_, None) => return,
-                    ([_], Some(_)) => name.to_owned(),
+                    ([_], Some(_)) => shown(name).into_owned(),
                     (_, Some(piece)) => piece.to_string(),
                 }
             }

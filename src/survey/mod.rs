@@ -16,6 +16,7 @@ use crate::benchmark::sources::Expect;
 use crate::benchmark::{DataCheck, LookAtMedia as _};
 use crate::dataset::{Dataset, DatasetError};
 use crate::media::{self, Facts, MediaSource};
+use crate::types::shown;
 
 pub use spoken::Spoken;
 
@@ -30,8 +31,6 @@ const NAMED: usize = 10;
 const LONG: f64 = 30.0;
 /// Keys whose text is the name of a clip or image, whatever it looks like.
 const MEDIA: [&str; 4] = ["audio", "image", "images", "wav"];
-/// Characters of a name that a problem shows.
-const SHOWN: usize = 200;
 
 /// What is in data.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -229,7 +228,7 @@ impl Surveyor {
         if !self.is_new(&source, name) {
             return;
         }
-        let name = name.get(..name.floor_char_boundary(SHOWN)).unwrap_or(name);
+        let name = shown(name);
         if !source.file().exists() {
             self.survey.missing += 1;
             return self.problem(format!("{name}: is not there"));
@@ -368,12 +367,12 @@ mod tests {
         for (n, seconds) in [1.0, 2.0, 3.0, 31.0].into_iter().enumerate() {
             std::fs::write(path(&format!("{n}.wav")), wav(seconds, 8000)).unwrap();
         }
-        std::fs::write(path("a.png"), b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\0\x6a\0\0\0\x38").unwrap();
+        std::fs::write(path("a.gif"), b"GIF89a\x6a\0\x38\0\0\0\0").unwrap();
         std::fs::write(path("cut.wav"), b"RIFF").unwrap();
         let rows = [
             r#"{"id": 1, "language": "x", "clips": ["0.wav", {"audio": "1.wav"}], "q": "What is a .wav file?"}"#,
             r#"{"id": 2, "language": "y", "clips": ["1.wav", "2.wav", "3.wav"], "page": "http://x/y.png"}"#,
-            r#"{"id": 2, "language": "x", "image": "a.png", "clips": ["gone.wav", "cut.wav", "../out.wav"]}"#,
+            r#"{"id": 2, "language": "x", "image": "a.gif", "clips": ["gone.wav", "cut.wav", "../out.wav"]}"#,
             "{",
         ];
         std::fs::write(path("test.jsonl"), rows.join("\n")).unwrap();

@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::common::Finished;
+use sha2::Digest as _;
+
+use crate::common::{Finished, finish};
 use crate::loopback::{Loopback, Options, Piece, base64, right_answer};
 use crate::scene::Scene;
 
@@ -118,7 +120,8 @@ fn a_second_signal_drops_what_is_under_way() {
 fn images_go_too_and_bad_ones_are_named() {
     let server = Loopback::start(Options::of("--strict")).unwrap();
     let scene = Scene::new(1, &server.url(), "");
-    let png = b"\x89PNG\r\n\x1a\n and so on";
+    // Whole in its header, which is all that is looked at.
+    let png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x02\0\0\0\x90wS\xde and so on";
     std::fs::write(scene.place.path("a.jpg"), png).unwrap();
     std::fs::write(scene.place.path("b.bmp"), b"BM and so on").unwrap();
     let wire = base64(png);
@@ -129,6 +132,12 @@ fn images_go_too_and_bad_ones_are_named() {
         format!("{row}\n")
     };
     std::fs::write(scene.place.path("rows.jsonl"), row("good", "a.jpg") + &row("bad", "b.bmp")).unwrap();
+    // A header that says nothing of the size: the server is not asked.
+    std::fs::write(scene.place.path("b.bmp"), &png[..30]).unwrap();
+    let damaged = "b.bmp: is a png image whose header is damaged or cut short: get the file again";
+    finish(&mut scene.place.command("check", &[])).exits_with(2).says("error: sample bad:").says(damaged);
+    scene.run(&[]).exits_with(1).says(damaged);
+    std::fs::write(scene.place.path("b.bmp"), b"BM and so on").unwrap();
     scene.run(&[]).exits_with(1).says("b.bmp: is a BMP image");
     let responses = scene.place.responses();
     let good = responses.iter().find(|r| r["sample"] == "good").unwrap();
@@ -137,11 +146,44 @@ fn images_go_too_and_bad_ones_are_named() {
     let bad = responses.iter().find(|r| r["sample"] == "bad").unwrap();
     assert_eq!(bad["outcome"], "media_error");
     // Mended, it is asked; the good one is asked again once its file has changed.
-    std::fs::write(scene.place.path("b.bmp"), b"GIF89a and so on").unwrap();
+    std::fs::write(scene.place.path("b.bmp"), b"GIF89a\x01\0\x01\0\0\0\0 and so on").unwrap();
     scene.run(&[]).exits_with(0).says("1 of them answered");
-    std::fs::write(scene.place.path("a.jpg"), b"GIF89a another").unwrap();
+    std::fs::write(scene.place.path("a.jpg"), b"GIF89a\x01\0\x01\0\0\0\0 another").unwrap();
     scene.run(&[]).exits_with(0).says("1 of them answered");
     assert_eq!(server.counters().requests, 3);
+}
+
+#[test]
+fn images_arrive_byte_for_byte_unless_the_config_changes_them() {
+    let names =
+        ["jpeg-420.jpg", "png-rgb.png", "gif.gif", "webp-lossy.webp", "named-jpeg.png", "jpeg-cut.jpg"];
+    let folder = tempfile::tempdir().unwrap();
+    let (mut list, mut rows) = (String::new(), String::new());
+    let odd = crate::common::root().join("tests/fixtures/images/odd");
+    for name in names {
+        let hash = harness::types::hex(&sha2::Sha256::digest(std::fs::read(odd.join(name)).unwrap()));
+        list.extend([format!("{hash}  {name}\n")]);
+        let row =
+            serde_json::json!({"id": name, "image": name, "question": "What is seen?", "reference": "x"});
+        rows.extend([format!("{row}\n")]);
+    }
+    let originals = folder.path().join("list.sha256");
+    std::fs::write(&originals, list).unwrap();
+    let options = Options { originals: Some(originals), ..Options::of("--strict") };
+    let server = Loopback::start(options).unwrap();
+    let scene = Scene::new(1, &server.url(), "concurrency = 4");
+    std::fs::write(scene.place.path("rows.jsonl"), rows).unwrap();
+    for name in names {
+        std::fs::copy(odd.join(name), scene.place.path(name)).unwrap();
+    }
+    scene.run(&[]).exits_with(0);
+    let counters = server.counters();
+    assert_eq!((counters.requests, counters.media_original, counters.media_other), (6, 6, 0));
+    // Made smaller, none is the original; the one that is cut short cannot be.
+    scene.place.edit("[model.audio]", "[model.image]\nmax_side = 9\n\n[model.audio]");
+    scene.run(&["--name", "smaller"]).exits_with(1).says("jpeg-cut.jpg: is a jpeg image that is cut short");
+    let counters = server.counters();
+    assert_eq!((counters.requests, counters.media_original, counters.media_other), (11, 6, 5));
 }
 
 #[test]

@@ -18,6 +18,7 @@
 //! The key of a content adds what may change a real model's answer: model, seed and language.
 
 use super::hash::Mixer;
+use super::originals::Sha;
 
 /// Bytes of sound or image for one token of the prompt: 40 ms of 16 kHz 16-bit sound, as Qwen2-Audio counts.
 pub(crate) const MEDIA_BYTES_PER_TOKEN: u64 = 1280;
@@ -116,6 +117,8 @@ pub(crate) struct Found {
     pub(crate) hash: u64,
     /// Its size: bytes of the text or of the medium (for base64 3/4 of its length).
     pub(crate) bytes: u64,
+    /// The SHA-256 of the medium itself, where that is asked for.
+    pub(crate) sha256: Option<Sha>,
 }
 
 impl Found {
@@ -128,7 +131,7 @@ impl Found {
             Form::ImageUrl | Form::Source => (Some(Kind::Image), wire * 3 / 4),
             Form::InlineData => (None, wire * 3 / 4),
         };
-        Self { form, kind, hash, bytes }
+        Self { form, kind, hash, bytes, sha256: None }
     }
 
     /// Whether it is a text.

@@ -38,6 +38,10 @@ pub(crate) struct Counters {
     pub(crate) with_media: u64,
     /// Bytes of media, decoded.
     pub(crate) media_bytes: u64,
+    /// Media whose SHA-256 is in the list of `--originals`; 0 without a list.
+    pub(crate) media_original: u64,
+    /// Media whose SHA-256 is not in it.
+    pub(crate) media_other: u64,
     /// Seconds from the first request to the last.
     pub(crate) seconds: f64,
     /// CPU seconds of the whole process, where the system says.

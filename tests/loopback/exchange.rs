@@ -218,7 +218,8 @@ fn answer(
     if head.expects && !matches!(head.length, Length::Fixed(size) if size > options.max_body) {
         connection.go_ahead()?;
     }
-    let (size, content) = read(options.strict, options.max_body, connection, head, dialect, kept)?;
+    let sha256 = shared.originals.is_some();
+    let (size, content) = read(options.strict, sha256, options.max_body, connection, head, dialect, kept)?;
     if options.down_after == Some(shared.memory().arrival(size)) {
         return Ok(None);
     }
@@ -250,6 +251,14 @@ fn answer(
     let streams = matches!(dialect, Dialect::Chat | Dialect::Azure | Dialect::Completions);
     if content.stream && !streams {
         return refuse(400, "this server streams only chat and raw completions");
+    }
+    if let Some(originals) = &shared.originals {
+        let media = content.pieces.iter().filter(|piece| !piece.is_text());
+        let (known, others): (Vec<&Found>, Vec<&Found>) =
+            media.partition(|piece| piece.sha256.is_some_and(|sha256| originals.contains(&sha256)));
+        let mut memory = shared.memory();
+        memory.counters.media_original += known.len() as u64;
+        memory.counters.media_other += others.len() as u64;
     }
     let key = content.key(&content.sum());
     if options.deaf {
@@ -283,6 +292,7 @@ fn answer(
 /// is answered.
 fn read(
     strict: bool,
+    sha256: bool,
     max: u64,
     connection: &mut Connection<'_>,
     head: &Head,
@@ -292,9 +302,9 @@ fn read(
     kept.clear();
     if dialect == Dialect::Transcription {
         let size = connection.body(head.length, max, |bytes| kept.extend_from_slice(bytes))?;
-        return Ok((size, form(strict, head, kept)));
+        return Ok((size, form(strict, sha256, head, kept)));
     }
-    let mut scan = Scan::new();
+    let mut scan = Scan::new().with_sha256(sha256);
     let mut wrong = None;
     let size = connection.body(head.length, max, |bytes| {
         if wrong.is_none() {
@@ -312,7 +322,7 @@ fn read(
     Ok((size, checked.and(content)))
 }
 
-fn form(strict: bool, head: &Head, body: &[u8]) -> Result<Content, String> {
+fn form(strict: bool, sha256: bool, head: &Head, body: &[u8]) -> Result<Content, String> {
     let content_type = head.header("content-type").unwrap_or_default();
     let boundary = multipart::boundary(content_type).ok_or_else(|| {
         format!("content-type is `{content_type}`; expected multipart/form-data with a boundary")
@@ -324,7 +334,7 @@ fn form(strict: bool, head: &Head, body: &[u8]) -> Result<Content, String> {
     if !fields.iter().any(|field| field.name == "file") {
         return Err("file: expected a field with the clip".to_owned());
     }
-    Ok(multipart::content(&fields))
+    Ok(multipart::content(&fields, sha256))
 }
 
 /// The response to a wrong key, where one is asked for.

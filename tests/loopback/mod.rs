@@ -29,6 +29,7 @@ mod hash;
 mod http;
 mod multipart;
 pub(crate) mod options;
+mod originals;
 mod scan;
 mod server;
 mod strict;

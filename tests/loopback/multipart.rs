@@ -1,5 +1,7 @@
 //! Reads the multipart form of a transcription.
 
+use sha2::{Digest as _, Sha256};
+
 use super::content::{Content, Form, Found};
 use super::hash::Mixer;
 
@@ -72,13 +74,16 @@ fn field<'a>(head: &str, bytes: &'a [u8]) -> Result<Field<'a>, &'static str> {
     Ok(Field { name: name.ok_or("a field of the form has no name")?, file, content_type, bytes })
 }
 
-/// What a transcription's form says.
-pub(crate) fn content(fields: &[Field<'_>]) -> Content {
+/// What a transcription's form says, with the SHA-256 of its clip where that is asked for.
+pub(crate) fn content(fields: &[Field<'_>], sha256: bool) -> Content {
     let mut content = Content::default();
     for field in fields {
         let (hash, size) = (Mixer::of(field.bytes), field.bytes.len() as u64);
         match field.name.as_str() {
-            "file" => content.push(Found::new(Form::Bytes, hash, size)),
+            "file" => {
+                let sha256 = sha256.then(|| Sha256::digest(field.bytes).into());
+                content.push(Found { sha256, ..Found::new(Form::Bytes, hash, size) });
+            }
             "prompt" => content.push(Found::new(Form::System, hash, size)),
             "model" => content.model = Some(String::from_utf8_lossy(field.bytes).into_owned()),
             "language" => content.language = hash,

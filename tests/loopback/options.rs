@@ -73,6 +73,10 @@ pub(crate) struct Options {
     /// Ignore all media, as a server does whose template has no place for them: they count in neither answer nor usage.
     #[arg(long)]
     pub(crate) deaf: bool,
+    /// A file with the SHA-256 of every medium that is to arrive, as `sha256sum` writes it: /counters then tells
+    /// how many that arrived are of them (`media_original`), and how many are not (`media_other`).
+    #[arg(long, value_name = "FILE")]
+    pub(crate) originals: Option<PathBuf>,
     /// A file that gets a line of JSON for each request.
     #[arg(long)]
     pub(crate) log: Option<PathBuf>,

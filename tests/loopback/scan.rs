@@ -7,6 +7,7 @@
 
 use super::content::{Content, Form, Found, Kind};
 use super::hash::Mixer;
+use super::originals::Decoding;
 
 /// Nesting beyond this is not a request.
 const MAX_DEPTH: usize = 64;
@@ -123,6 +124,9 @@ pub(crate) struct Scan {
     high: Option<u32>,
     small: Vec<u8>,
     mixer: Mixer,
+    /// Whether the SHA-256 of media is wanted, and that of the one under way.
+    sha256: bool,
+    decoding: Option<Decoding>,
     /// Bytes of the string under way that count.
     bytes: u64,
     /// Whether the header of a data URL is over.
@@ -146,10 +150,18 @@ impl Scan {
             high: None,
             small: Vec::with_capacity(64),
             mixer: Mixer::new(),
+            sha256: false,
+            decoding: None,
             bytes: 0,
             payload: false,
             content: Content::default(),
         }
+    }
+
+    /// The same, with the SHA-256 of media where that is asked for.
+    pub(crate) fn with_sha256(mut self, sha256: bool) -> Self {
+        self.sha256 = sha256;
+        self
     }
 
     /// What the body says, once it is whole.
@@ -287,6 +299,11 @@ impl Scan {
         self.high = None;
         self.small.clear();
         self.mixer = Mixer::new();
+        let medium = match target {
+            Target::Piece(form) | Target::Url(form) => !matches!(form, Form::Text | Form::System),
+            Target::Name | Target::Short(_) | Target::Nothing => false,
+        };
+        self.decoding = (self.sha256 && medium).then(Decoding::default);
         self.bytes = 0;
         self.payload = false;
     }
@@ -390,10 +407,7 @@ impl Scan {
         }
         self.lone_surrogate();
         match self.target {
-            Target::Piece(_) => {
-                self.bytes += bytes.len() as u64;
-                self.mixer.update(bytes);
-            }
+            Target::Piece(_) => self.count(bytes),
             Target::Url(_) => self.url(bytes),
             Target::Name | Target::Short(_) => self.keep(bytes),
             Target::Nothing => {}
@@ -403,9 +417,7 @@ impl Scan {
     /// A data URL counts from its comma on; any other URL as a whole.
     fn url(&mut self, bytes: &[u8]) {
         if self.payload {
-            self.bytes += bytes.len() as u64;
-            self.mixer.update(bytes);
-            return;
+            return self.count(bytes);
         }
         let look = &bytes[..bytes.len().min(MAX_SMALL.saturating_sub(self.small.len()))];
         let comma = memchr::memchr(b',', look);
@@ -427,9 +439,17 @@ impl Scan {
     /// Counts what was kept of a URL that turned out to hold no data.
     fn plain_url(&mut self) {
         self.payload = true;
-        self.bytes += self.small.len() as u64;
-        self.mixer.update(&self.small);
-        self.small.clear();
+        let url = std::mem::take(&mut self.small);
+        self.count(&url);
+    }
+
+    /// Bytes of the piece under way.
+    fn count(&mut self, bytes: &[u8]) {
+        self.bytes += bytes.len() as u64;
+        self.mixer.update(bytes);
+        if let Some(decoding) = &mut self.decoding {
+            decoding.update(bytes);
+        }
     }
 
     fn keep(&mut self, bytes: &[u8]) {
@@ -471,6 +491,7 @@ impl Scan {
         let hash = std::mem::replace(&mut self.mixer, Mixer::new()).finish();
         let mut found = Found::new(form, hash, self.bytes);
         found.kind = kind.or(found.kind);
+        found.sha256 = self.decoding.take().and_then(Decoding::finish);
         if let Some(frame) = self.stack.last_mut() {
             frame.piece = Some(self.content.pieces.len());
         }

@@ -1,6 +1,6 @@
 //! Listening, connections as threads, going down for a while, and stopping.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -15,6 +15,7 @@ use super::counters::{Counters, Memory};
 use super::exchange;
 use super::http::Connection;
 use super::options::Options;
+use super::originals::{self, Sha};
 
 /// Connections that wait to be accepted: all of a client's may come at once.
 const BACKLOG: i32 = 1024;
@@ -47,6 +48,7 @@ impl Loopback {
             })?)),
             None => None,
         };
+        let originals = options.originals.as_deref().map(originals::list).transpose()?;
         let reserve = bind(SocketAddr::new(options.host, options.port))?;
         let addr =
             reserve.local_addr()?.as_socket().ok_or_else(|| io::Error::other("the socket has no address"))?;
@@ -54,6 +56,7 @@ impl Loopback {
         let shared = Arc::new(Shared {
             addr,
             options,
+            originals,
             log,
             started: Instant::now(),
             memory: Mutex::default(),
@@ -113,6 +116,8 @@ pub(crate) struct Shared {
     addr: SocketAddr,
     /// How the server behaves.
     pub(crate) options: Options,
+    /// The media that are to arrive, where they are told.
+    pub(crate) originals: Option<HashSet<Sha>>,
     /// The log, where one is asked for.
     pub(crate) log: Option<Mutex<File>>,
     /// When the server started.

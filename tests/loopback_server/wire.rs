@@ -4,6 +4,7 @@ use std::io::{ErrorKind, Read as _};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use sha2::Digest as _;
 
 use crate::client::{CHAT, Client, chat, get, post, request, server};
 use crate::loopback::{Loopback, Options, Piece, base64, right_answer};
@@ -194,6 +195,34 @@ fn a_client_that_leaves_is_not_counted_as_answered() {
     assert_eq!((server.counters().requests, server.counters().in_flight), (1, 0));
     assert_eq!(post(&server, CHAT, "", &chat("?")).unwrap().status, 200);
     assert_eq!((server.counters().answered, server.counters().repeats), (1, 0));
+}
+
+#[test]
+fn media_that_arrive_are_told_from_the_originals() {
+    let folder = tempfile::tempdir().unwrap();
+    let list = folder.path().join("list.sha256");
+    let image: Vec<u8> = (0..5000_u32).map(|i| (i * i % 251) as u8).collect();
+    let hex = harness::types::hex(&sha2::Sha256::digest(&image));
+    std::fs::write(&list, format!("{hex}  images/0.png\n")).unwrap();
+    let server = Loopback::start(Options { originals: Some(list), ..Options::default() }).unwrap();
+    let ask = |images: &[&[u8]]| {
+        let part = |image: &&[u8]| {
+            let url = format!("data:image/png;base64,{}", base64(image));
+            json!({"type": "image_url", "image_url": {"url": url}})
+        };
+        let parts: Vec<_> = images.iter().map(part).collect();
+        let body = json!({"model": "m", "messages": [{"role": "user", "content": parts}]});
+        assert_eq!(post(&server, CHAT, "", &body).unwrap().status, 200);
+    };
+    ask(&[&image]);
+    let mut changed = image.clone();
+    changed[4999] ^= 1;
+    ask(&[&image, &changed]);
+    ask(&[&image[..4999]]);
+    // A clip is none of them.
+    assert_eq!(post(&server, CHAT, "", &chat("?")).unwrap().status, 200);
+    let counters = server.counters();
+    assert_eq!((counters.media_original, counters.media_other), (2, 3));
 }
 
 #[test]

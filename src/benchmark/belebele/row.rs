@@ -3,6 +3,8 @@
 
 use serde_json::{Map, Value};
 
+use crate::types::shown;
+
 /// What a row asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Row {
@@ -107,7 +109,7 @@ fn text(row: &Map<String, Value>, name: &str) -> Result<String, String> {
     match row.get(name) {
         Some(Value::String(text)) => Ok(text.clone()),
         Some(Value::Number(number)) if name.starts_with("mc_answer") => Ok(number.to_string()),
-        Some(other) => Err(format!("`{name}` must be a string, found {other}")),
+        Some(other) => Err(format!("`{name}` must be a string, found {}", shown(&other.to_string()))),
         None => Err(format!("the row has no `{name}`: take rows of 2M-Belebele or Belebele")),
     }
 }
@@ -136,7 +138,7 @@ pub(super) fn gold(value: &Value) -> Result<char, String> {
         Some(2.0) => Ok('B'),
         Some(3.0) => Ok('C'),
         Some(4.0) => Ok('D'),
-        _ => Err(format!("`correct_answer_num` must be 1, 2, 3 or 4, found {value}")),
+        _ => Err(format!("`correct_answer_num` must be 1, 2, 3 or 4, found {}", shown(&value.to_string()))),
     }
 }
 

@@ -14,7 +14,7 @@ use super::published_scorer::Published;
 use super::score::{Sheet, scores_of};
 use crate::benchmark::{BenchmarkScores, SubmissionAdded, SubmissionScorer};
 use crate::metric::fever::{Gold, Label, Prediction, Sentence, pages};
-use crate::types::Profile;
+use crate::types::{Profile, shown};
 
 /// The condition that figures of a submission have.
 pub(super) const CONDITION: &str = "predictions";
@@ -144,8 +144,9 @@ impl SubmissionScorer for Scorer {
 
 fn labelled(line: GoldLine<'_>) -> Result<Gold<'_>, String> {
     let label = line.label.as_deref().ok_or("the row has no `label`: only labelled data can be scored")?;
-    let label = Label::exact(label)
-        .ok_or_else(|| format!("`label` is `{label}`; expected supports, refutes or NOT ENOUGH INFO"))?;
+    let label = Label::exact(label).ok_or_else(|| {
+        format!("`label` is `{}`; expected supports, refutes or NOT ENOUGH INFO", shown(label))
+    })?;
     let evidence = line.evidence.ok_or("the row has no `evidence`")?;
     Ok(Gold { label, sets: gold_sets(label, evidence)? })
 }

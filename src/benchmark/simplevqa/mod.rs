@@ -189,7 +189,8 @@ pub(super) fn entry() -> Entry {
         ],
         wording: include_str!("../../../prompts/simplevqa/harness.toml"),
         published: include_str!("../../../results/published/simplevqa.toml"),
-        data: "questions and images: test.parquet of the Hugging Face dataset m-a-p/SimpleVQA",
+        data: "questions and images: test.parquet of the Hugging Face dataset m-a-p/SimpleVQA, or its \
+               simpleVQA_final_modified.json beside simpleVQA_datasets.zip, unpacked",
     }
 }
 

@@ -4,6 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::Language;
+use crate::types::shown;
 
 /// What stands in a text field where the authors' pipeline failed.
 const FAILED: [&str; 2] = ["答案解析失败", "访问异常，需重试"];
@@ -42,7 +43,7 @@ impl Row {
         let language = match text(fields, "language")? {
             None => by_id,
             Some(code) => Language::parse(&code)
-                .ok_or_else(|| format!("`language` must be CN or EN, found `{code}`"))?,
+                .ok_or_else(|| format!("`language` must be CN or EN, found `{}`", shown(&code)))?,
         };
         if language != by_id && !other {
             return Err(format!(
@@ -205,6 +206,8 @@ mod tests {
         assert!(error("question", json!("")).contains("no `question`"));
         assert!(error("answer", json!([])).contains("`answer` must be a string"));
         assert!(error("language", json!("FR")).contains("must be CN or EN, found `FR`"));
+        let long = error("language", json!("F".repeat(10_000)));
+        assert!(long.len() < 250 && long.contains("(10000 characters)"), "{long}");
         assert!(error("language", json!("EN")).contains("data_id 0 is of the other half"));
         assert!(error("data_id", json!(1012)).contains("data_id 1012 is of the other half"));
         let other = json!({"data_id": 5000, "language": "CN", "question": "q", "answer": "a"});

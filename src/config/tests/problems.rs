@@ -151,6 +151,13 @@ fn names_that_cannot_be_folders() {
     check("[[benchmark]]", "label = '../a'", "the label `../a` holds a path separator");
     let long = "a".repeat(101);
     check("[run]", &format!("name = '{long}'"), &format!("the run name `{long}` is too long"));
+    let long = format!("{}…{} (10000 characters)", "a".repeat(80), "a".repeat(20));
+    check(
+        "[run]",
+        &format!("name = '{}'", "a".repeat(10_000)),
+        &format!("the run name `{long}` is too long"),
+    );
+    check("[model]", &format!("device = '{}'", "a".repeat(10_000)), &format!("unknown device `{long}`"));
     let unnamed = load_text(Path::new("configs/.toml"), SMALL, &[]).map(|l| l.config).unwrap_err();
     assert!(unnamed.to_string().contains("the file's name, which names the run"), "{unnamed}");
     let named = load_text(Path::new("configs/.toml"), &with("[run]", "name = 'x'"), &[]).unwrap();

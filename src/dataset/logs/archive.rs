@@ -13,6 +13,7 @@ use zip::result::ZipError;
 use super::finite::Finite;
 use super::{LogHead, Visit, inspect_head};
 use crate::dataset::{DatasetError, Row, RowError, Unit};
+use crate::types::shown;
 
 /// The key of the samples in Inspect's JSON logs.
 pub(super) const LIST: &str = "samples";
@@ -80,7 +81,7 @@ pub(super) fn rows(path: &Path, visit: Visit<'_>) -> Result<LogHead, DatasetErro
         number += 1;
         visit(match json::<Sample>(entry) {
             Ok(sample) => Ok(Row::new(&file, number, Unit::Row, value(sample))),
-            Err(reason) => Err(RowError::new(path, number, Unit::Row, format!("{name}: {reason}"))),
+            Err(reason) => Err(RowError::new(path, number, Unit::Row, format!("{}: {reason}", shown(&name)))),
         });
     }
     Ok(inspect_head(&head))

@@ -23,6 +23,14 @@ pub enum ImageError {
         /// The most pixels that are decoded.
         most: u64,
     },
+    /// A header that does not say what it must.
+    #[error(
+        "is a {format} image whose header is damaged or cut short: get the file again, or leave its row out"
+    )]
+    Header {
+        /// Its format.
+        format: &'static str,
+    },
     /// No pixels.
     #[error("declares {width} x {height} pixels: there is nothing to see; leave it out or get it again")]
     Zero {

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{BufReader, Cursor, Read, Seek, SeekFrom};
 
+use super::error::ImageError;
 use super::sniff;
 use crate::media::source::{MediaContent, MediaSource, SampleValues};
 use crate::media::{audio, sentence};
@@ -22,10 +23,10 @@ pub struct ImageFacts {
 /// Format and size of an image. An error is a sentence that reads well after the source's name.
 pub fn probe_image(source: &MediaSource) -> Result<ImageFacts, String> {
     if let MediaSource::File(path) = source {
-        return facts(&mut BufReader::new(File::open(path).map_err(sentence)?));
+        return facts(&mut BufReader::new(File::open(path).map_err(sentence)?)).map_err(|e| e.to_string());
     }
     match source.read()? {
-        MediaContent::File(bytes) => facts(&mut Cursor::new(bytes)),
+        MediaContent::File(bytes) => facts_of(&bytes).map_err(|e| e.to_string()),
         MediaContent::Samples(_) => Err("is audio, not an image".to_owned()),
     }
 }
@@ -47,7 +48,7 @@ pub fn look(source: &MediaSource) -> Result<Facts, String> {
         reader.by_ref().take(64).read_to_end(&mut head).map_err(sentence)?;
         reader.seek(SeekFrom::Start(0)).map_err(sentence)?;
         if sniff::format(&head).is_ok() {
-            return facts(reader).map(Facts::Image);
+            return facts(reader).map(Facts::Image).map_err(|e| e.to_string());
         }
         let format = audio::format(reader).map_err(sentence)?.map_err(|other| other.to_string())?;
         if matches!(format, "wav" | "flac") {
@@ -80,24 +81,25 @@ pub fn look(source: &MediaSource) -> Result<Facts, String> {
     }
 }
 
-fn facts(reader: &mut (impl Read + Seek)) -> Result<ImageFacts, String> {
+fn facts(reader: &mut (impl Read + Seek)) -> Result<ImageFacts, ImageError> {
     let mut head = Vec::new();
-    reader.by_ref().take(512).read_to_end(&mut head).map_err(sentence)?;
-    let format = sniff::format(&head)?;
+    reader.by_ref().take(512).read_to_end(&mut head).map_err(unread)?;
+    let format = sniff::format(&head).map_err(ImageError::Other)?;
     let size = match format {
-        "png" => big(&head, 16).zip(big(&head, 20)),
-        "gif" => little16(&head, 6).zip(little16(&head, 8)),
+        "png" => png(&head),
+        "gif" => gif(&head),
         "webp" => webp(&head),
-        _ => jpeg(reader).map_err(sentence)?.map(|(width, height, _)| (width, height)),
+        _ => jpeg(reader).map_err(unread)?.filter(|frame| frame.whole).map(|frame| frame.size),
     };
-    let size = size.filter(|(width, height)| *width > 0 && *height > 0);
-    let (width, height) =
-        size.ok_or_else(|| format!("is a {format} image whose header is damaged or cut short"))?;
+    let (width, height) = size.ok_or(ImageError::Header { format })?;
+    if width == 0 || height == 0 {
+        return Err(ImageError::Zero { width, height });
+    }
     Ok(ImageFacts { format, width, height })
 }
 
 /// Format and size of an image in memory.
-pub(super) fn facts_of(bytes: &[u8]) -> Result<ImageFacts, String> {
+pub(super) fn facts_of(bytes: &[u8]) -> Result<ImageFacts, ImageError> {
     facts(&mut Cursor::new(bytes))
 }
 
@@ -110,7 +112,7 @@ pub(super) fn declared(bytes: &[u8], format: &str) -> Option<(u32, u32)> {
         "png" => big(bytes, 16).zip(big(bytes, 20)),
         "gif" => little16(bytes, 6).zip(little16(bytes, 8)),
         "webp" => webp(bytes),
-        "jpeg" => jpeg(&mut Cursor::new(bytes)).ok()?.map(|(width, height, _)| (width, height)),
+        "jpeg" => jpeg(&mut Cursor::new(bytes)).ok()?.map(|frame| frame.size),
         "bmp" if bytes.get(14) == Some(&12) => little16(bytes, 18).zip(little16(bytes, 20)),
         "bmp" => little32(18).zip(little32(22)),
         _ => None,
@@ -119,7 +121,7 @@ pub(super) fn declared(bytes: &[u8], format: &str) -> Option<(u32, u32)> {
 
 /// The number of colour components of a JPEG image.
 pub(super) fn jpeg_components(bytes: &[u8]) -> Option<u8> {
-    jpeg(&mut Cursor::new(bytes)).ok()?.map(|(_, _, components)| components)
+    jpeg(&mut Cursor::new(bytes)).ok()?.map(|frame| frame.components)
 }
 
 fn big(bytes: &[u8], at: usize) -> Option<u32> {
@@ -130,21 +132,55 @@ fn little16(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|bytes| u32::from(u16::from_le_bytes(*bytes)))
 }
 
+/// The size in the first chunk, which must be whole and have the right checksum.
+fn png(head: &[u8]) -> Option<(u32, u32)> {
+    let chunk = head.get(8..33)?;
+    let (length, rest) = chunk.split_at_checked(4)?;
+    let (body, sum) = rest.split_at_checked(17)?;
+    let whole = length == [0, 0, 0, 13] && body.starts_with(b"IHDR") && sum == crc32(body).to_be_bytes();
+    if whole { big(head, 16).zip(big(head, 20)) } else { None }
+}
+
+/// The checksum of PNG's chunks. Only 17 bytes of an image are ever summed here, so there is no table.
+fn crc32(bytes: &[u8]) -> u32 {
+    let byte = |sum: u32, byte: &u8| {
+        (0..8).fold(sum ^ u32::from(*byte), |sum, _| (sum >> 1) ^ (0xedb8_8320 & (sum & 1).wrapping_neg()))
+    };
+    !bytes.iter().fold(u32::MAX, byte)
+}
+
+fn gif(head: &[u8]) -> Option<(u32, u32)> {
+    // What describes the screen ends there.
+    head.get(12)?;
+    little16(head, 6).zip(little16(head, 8))
+}
+
 fn webp(head: &[u8]) -> Option<(u32, u32)> {
     let little24 = |at| Some(little16(head, at)? | u32::from(*head.get(at + 2)?) << 16);
     match head.get(12..16)? {
         b"VP8X" => Some((little24(24)? + 1, little24(27)? + 1)),
-        b"VP8L" => {
+        b"VP8L" if head.get(20) == Some(&0x2f) => {
             let bits = head.get(21..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))?;
             Some(((bits & 0x3fff) + 1, ((bits >> 14) & 0x3fff) + 1))
         }
-        b"VP8 " => Some((little16(head, 26)? & 0x3fff, little16(head, 28)? & 0x3fff)),
+        b"VP8 " if head.get(23..26)? == [0x9d, 0x01, 0x2a] => {
+            Some((little16(head, 26)? & 0x3fff, little16(head, 28)? & 0x3fff))
+        }
         _ => None,
     }
 }
 
-/// Walks the segments to the frame header: width, height, components (0 where the file ends before their number).
-fn jpeg(reader: &mut (impl Read + Seek)) -> std::io::Result<Option<(u32, u32, u8)>> {
+/// What stands in the frame header of a JPEG image.
+struct Frame {
+    size: (u32, u32),
+    /// The number of colour components; 0 where the file ends before it.
+    components: u8,
+    /// Whether the file goes on to the header's end.
+    whole: bool,
+}
+
+/// Walks the segments to the frame header.
+fn jpeg(reader: &mut (impl Read + Seek)) -> std::io::Result<Option<Frame>> {
     let mut place = reader.seek(SeekFrom::Start(2))?;
     loop {
         let mut head = [0; 10];
@@ -163,7 +199,11 @@ fn jpeg(reader: &mut (impl Read + Seek)) -> std::io::Result<Option<(u32, u32, u8
             0x01 | 0xd0..=0xd8 => place += 2,
             0xc0..=0xcf if !matches!(marker, 0xc4 | 0xc8 | 0xcc) => {
                 let of = |pair| u32::from(u16::from_be_bytes(pair));
-                return Ok((got >= 9).then(|| (of([e, f]), of([c, d]), components)));
+                let size = (of([e, f]), of([c, d]));
+                let least = 8 + 3 * u16::from(components);
+                let end = place + 2 + u64::from(length);
+                let whole = components > 0 && length >= least && reader.seek(SeekFrom::End(0))? >= end;
+                return Ok((got >= 9).then_some(Frame { size, components, whole }));
             }
             _ if length < 2 || got < 4 => return Ok(None),
             _ => place += 2 + u64::from(length),
@@ -174,39 +214,89 @@ fn jpeg(reader: &mut (impl Read + Seek)) -> std::io::Result<Option<(u32, u32, u8
     }
 }
 
+/// What the system says of a file that cannot be read.
+fn unread(error: std::io::Error) -> ImageError {
+    ImageError::Other(sentence(error))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn of(bytes: &[u8]) -> Result<(&'static str, u32, u32), String> {
-        facts(&mut Cursor::new(bytes)).map(|facts| (facts.format, facts.width, facts.height))
+        let facts = facts_of(bytes).map_err(|error| error.to_string())?;
+        Ok((facts.format, facts.width, facts.height))
     }
 
-    const JPEG: &[u8] = b"\xff\xd8\xff\xe0\0\x04ab\xff\xff\xc4\0\x03x\xff\xc2\0\x11\x08\0\x38\0\x6a\x03";
+    const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\0\x6a\0\0\0\x38\x08\x02\0\0\0\x9a\x05\xfa\x3c";
+    const GIF: &[u8] = b"GIF89a\x6a\0\x38\0\0\0\0";
+    const JPEG: &[u8] =
+        b"\xff\xd8\xff\xe0\0\x04ab\xff\xff\xc4\0\x03x\xff\xc2\0\x11\x08\0\x38\0\x6a\x03\x01\x11\0\x02\x11\0\x03\x11\0";
+    const WEBP: &[u8] = b"RIFF\0\0\0\0WEBPVP8 \0\0\0\0\0\0\0\x9d\x01\x2a\x6a\0\x38\0";
+    const WEBP_LARGE: &[u8] = b"RIFF\0\0\0\0WEBPVP8X\x0a\0\0\0\0\0\0\0\x69\0\0\x37\0\0";
+
+    /// 106 x 56 pixels, each side less one, in 14 bits.
+    fn lossless() -> Vec<u8> {
+        let bits = (106_u32 - 1) | (56 - 1) << 14;
+        [&b"RIFF\0\0\0\0WEBPVP8L\0\0\0\0\x2f"[..], &bits.to_le_bytes()].concat()
+    }
 
     #[test]
     fn sizes_stand_in_headers() {
-        assert_eq!(of(b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\0\x6a\0\0\0\x38"), Ok(("png", 106, 56)));
-        assert_eq!(of(b"GIF89a\x6a\0\x38\0"), Ok(("gif", 106, 56)));
-        assert_eq!(of(JPEG), Ok(("jpeg", 106, 56)));
-        let mut large = b"RIFF\0\0\0\0WEBPVP8X\x0a\0\0\0\0\0\0\0".to_vec();
-        large.extend([0x69, 0, 0, 0x37, 0, 0]);
-        assert_eq!(of(&large), Ok(("webp", 106, 56)));
-        let bits = (106_u32 - 1) | (56 - 1) << 14;
-        let mut lossless = b"RIFF\0\0\0\0WEBPVP8L\0\0\0\0\x2f".to_vec();
-        lossless.extend(bits.to_le_bytes());
-        assert_eq!(of(&lossless), Ok(("webp", 106, 56)));
-        assert_eq!(of(b"RIFF\0\0\0\0WEBPVP8 \0\0\0\0\0\0\0\x9d\x01\x2a\x6a\0\x38\0"), Ok(("webp", 106, 56)));
+        for (bytes, format) in [
+            (PNG, "png"),
+            (GIF, "gif"),
+            (JPEG, "jpeg"),
+            (WEBP, "webp"),
+            (WEBP_LARGE, "webp"),
+            (&lossless()[..], "webp"),
+        ] {
+            assert_eq!(of(bytes), Ok((format, 106, 56)));
+        }
     }
 
     #[test]
     fn damaged_headers_are_named() {
-        for cut in 2..JPEG.len() - 1 {
-            assert!(of(&JPEG[..cut]).is_err(), "{cut}");
+        let lossless = lossless();
+        for whole in [PNG, GIF, JPEG, WEBP, WEBP_LARGE, &lossless[..]] {
+            // Before the 16th byte some are not known for what they are, and refused with another sentence.
+            for cut in 2..whole.len() {
+                let error = of(&whole[..cut]).unwrap_err();
+                assert!(cut < 16 || error.contains("header is damaged or cut short"), "{cut}: {error}");
+            }
         }
-        assert!(of(b"\x89PNG\r\n\x1a\n\0\0").unwrap_err().contains("header is damaged or cut short"));
-        assert!(of(b"GIF89a\0\0\0\0").is_err());
+        let changed = |bytes: &[u8], at: usize, with: &[u8]| {
+            let mut bytes = bytes.to_vec();
+            bytes[at..at + with.len()].copy_from_slice(with);
+            of(&bytes).unwrap_err()
+        };
+        let damaged = |bytes: &[u8], at, with: &[u8]| {
+            let error = changed(bytes, at, with);
+            assert!(error.contains("header is damaged or cut short: get the file again"), "{error}");
+        };
+        // A bit of the width, the length of the chunk, its name, its checksum.
+        for (at, with) in [(19, 0x6b), (11, 12), (12, b'J'), (32, 0)] {
+            damaged(PNG, at, &[with]);
+        }
+        damaged(WEBP, 23, b"\0");
+        damaged(WEBP, 12, b"VP9 ");
+        damaged(&lossless, 20, b"\0");
+        // No components, and a segment too short for its own.
+        damaged(JPEG, JPEG.len() - 10, b"\0");
+        damaged(JPEG, 17, b"\x08");
+        for (bytes, at) in
+            [(GIF, 6), (GIF, 8), (JPEG, JPEG.len() - 14), (JPEG, JPEG.len() - 12), (WEBP, 26), (WEBP, 28)]
+        {
+            let error = changed(bytes, at, b"\0\0");
+            assert!(error.contains(" x ") && error.contains("there is nothing to see"), "{error}");
+        }
         assert!(of(b"BM").unwrap_err().contains("BMP"));
+    }
+
+    #[test]
+    fn checksums_are_those_of_png() {
+        assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
+        assert_eq!(crc32(b"IEND"), 0xae42_6082);
     }
 
     proptest::proptest! {

@@ -27,7 +27,7 @@ fn to_png() -> ImageTransform {
 }
 
 fn steps(made: &Made) -> Vec<String> {
-    made.record.as_ref().unwrap().steps.clone()
+    made.record.steps.clone()
 }
 
 /// Values as the script makes them.
@@ -142,7 +142,7 @@ fn what_is_as_it_should_be_goes_untouched() {
         let made = transform.carry_out(bytes).unwrap();
         assert_eq!(steps(&made), expected, "{transform:?}");
         assert_eq!(made.bytes == *bytes, expected.is_empty());
-        let record = made.record.unwrap();
+        let record = made.record;
         let (pixels, _) = decode(&made.bytes).unwrap();
         if !expected.is_empty() {
             assert_eq!((pixels.width(), pixels.height()), (record.width as usize, record.height as usize));
@@ -233,7 +233,7 @@ proptest! {
             match transform.carry_out(&bytes) {
                 Ok(made) if made.bytes == bytes => {}
                 Ok(made) => {
-                    let record = made.record.unwrap();
+                    let record = made.record;
                     let (pixels, _) = decode(&made.bytes).unwrap();
                     prop_assert_eq!((pixels.width(), pixels.height()), (record.width as usize, record.height as usize));
                 }

@@ -67,8 +67,8 @@ pub struct Made {
     pub bytes: Bytes,
     /// Its format.
     pub format: &'static str,
-    /// What was done; `None` where nothing was, and the header does not say what the image is.
-    pub record: Option<ImageRecord>,
+    /// What it was and what was done.
+    pub record: ImageRecord,
 }
 
 impl ImageTransform {
@@ -81,10 +81,10 @@ impl ImageTransform {
     /// The image as it is to be sent.
     pub fn carry_out(&self, bytes: &Bytes) -> Result<Made, ImageError> {
         if self.is_nothing() {
-            let format = sniff::format(bytes).map_err(ImageError::Other)?;
-            let facts = header::facts_of(bytes).ok();
-            let record = facts.map(|facts| untouched(facts.format, (facts.width, facts.height)));
-            return Ok(Made { bytes: bytes.clone(), format, record });
+            // What cannot even be told its size is no image that a model could see. All else is the receiver's to read:
+            // nothing is decoded here.
+            let header::ImageFacts { format, width, height } = header::facts_of(bytes)?;
+            return Ok(Made { bytes: bytes.clone(), format, record: untouched(format, (width, height)) });
         }
         let opened = Opened::new(bytes)?;
         let (format, size) = (opened.format, opened.size);
@@ -101,7 +101,7 @@ impl ImageTransform {
             && !(self.first_frame && opened.animated);
         if as_it_is {
             let format = sniff::format(bytes).map_err(ImageError::Other)?;
-            return Ok(Made { bytes: bytes.clone(), format, record: Some(untouched(format, size)) });
+            return Ok(Made { bytes: bytes.clone(), format, record: untouched(format, size) });
         }
         let written = if wanted == "jpeg" { "jpeg" } else { "png" };
         let Decoded { mut pixels, mut steps } = opened.decode(true)?;
@@ -121,7 +121,7 @@ impl ImageTransform {
             "encode:png".to_owned()
         });
         let source = ImageSource { format: format.to_owned(), width: size.0, height: size.1 };
-        let record = Some(ImageRecord { source, width, height, steps });
+        let record = ImageRecord { source, width, height, steps };
         Ok(Made { bytes: file.into(), format: written, record })
     }
 

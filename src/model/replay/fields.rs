@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::Preset;
-use crate::types::{Outcome, Usage};
+use crate::types::{Outcome, Usage, shown};
 
 /// The names that a field map knows; every other name is a tag of the benchmark, such as `src` or `category`.
 pub const FIELDS: [&str; 9] =
@@ -185,7 +185,8 @@ fn outcome_of(reason: &str) -> Result<Outcome, String> {
         "length" | "max_tokens" | "model_length" => Ok(Outcome::Length),
         "content_filter" | "safety" | "refusal" => Ok(Outcome::ContentFilter),
         _ => Err(format!(
-            "the answer's end `{reason}` is not known: expected stop, length or content_filter, in the words of a server"
+            "the answer's end `{}` is not known: expected stop, length or content_filter, in the words of a server",
+            shown(reason)
         )),
     }
 }

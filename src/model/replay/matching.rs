@@ -8,7 +8,7 @@ use std::hash::{DefaultHasher, Hash, Hasher as _};
 
 use super::read::KEPT;
 use super::{Answers, MatchBy, ReplayFacts, Stored};
-use crate::types::{Digest, Planned};
+use crate::types::{Digest, Planned, shown};
 
 /// Answers that cannot be matched with the requests of a run.
 #[derive(Debug, thiserror::Error)]
@@ -279,7 +279,7 @@ impl<'a> Matcher<'a> {
             let (theirs, ours) = (quoted(theirs), quoted(ours));
             stored
                 .place
-                .error(format!("its {what} is {theirs}, and that of sample {sample} is {ours}"))
+                .error(format!("its {what} is {theirs}, and that of sample {} is {ours}", shown(sample)))
                 .to_string()
         };
         if let (Some(theirs), Some(ours)) = (&stored.question, asked.question)
@@ -452,10 +452,7 @@ fn requested(answers: &Answers, first: &Example) -> String {
     std::iter::once(key).chain(condition).chain(benchmark).chain(tags).collect::<Vec<_>>().join(", ")
 }
 
-/// The beginning of a text, for a sentence.
+/// A text in a sentence.
 fn quoted(text: &str) -> String {
-    let clean = |c: char| if c.is_control() || c == '`' { ' ' } else { c };
-    let short: String = text.chars().take(80).map(clean).collect();
-    let more = if text.chars().nth(80).is_some() { "…" } else { "" };
-    format!("`{short}{more}`")
+    format!("`{}`", shown(text).replace('`', " "))
 }

@@ -7,7 +7,7 @@ use super::fields::{Fields, Reader};
 use super::{KIND, MatchBy, ReplayFacts, ReplayFile, ReplaySpec, Stored};
 use crate::dataset::{DatasetError, Row, log_rows};
 use crate::model::ModelIdentity;
-use crate::types::{Digest, Outcome};
+use crate::types::{Digest, Outcome, bounded};
 
 /// Sentences that are kept; the rest is counted.
 pub(super) const KEPT: usize = 20;
@@ -211,7 +211,7 @@ impl Reading {
         let condition = wanted(condition, "condition")?;
         let benchmark = wanted(benchmark, "benchmark")?;
         let answer = match (fields.failed, fields.text) {
-            (Some(sentence), _) => Err(format!("the request failed there: {sentence}")),
+            (Some(sentence), _) => Err(format!("the request failed there: {}", bounded(sentence))),
             (None, Some(text)) => Ok(text),
             (None, None) => return Err(missing(&format!("answer (`{}`)", self.reader.answer_name()))),
         };
