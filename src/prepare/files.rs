@@ -1,17 +1,15 @@
-//! Clips and images to files, each whole or not at all, under a name that says what they are and changes with their
-//! content: the same clip of several rows is one file, and what is there needs not be written again.
+//! Files on disk, each whole or not at all, under a name that changes with its content: the same clip of several rows is
+//! one file, and what is there needs not be written again.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::PrepareError;
-use super::counting::FileNote;
-use crate::dataset::Dataset;
 use crate::dataset::prepared::FOLDER;
-use crate::media::{self, EMPTY_SAMPLES, NO_SAMPLES};
 
 /// Tells files that are being written apart, within this process.
 static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -19,96 +17,67 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 /// Files that are synced at once.
 const SYNCING: usize = 8;
 
-/// Writes the media of a set.
-#[derive(Debug)]
-pub(super) struct Store<'a> {
-    pub(super) dataset: Dataset,
-    /// The data folder of what is written, and whether it is that of the sources.
-    pub(super) to: &'a Path,
-    pub(super) in_place: bool,
-    /// The set.
-    pub(super) set: &'a str,
-    /// What became of the current row.
-    pub(super) files: Vec<FileNote>,
-    pub(super) absent: u64,
-    pub(super) problems: Vec<String>,
-    /// Those of the problems that may pass: what could not be read.
-    pub(super) faults: u64,
-    /// Files that this one wrote or found whole.
-    pub(super) whole: HashSet<String>,
+/// The files of a set that are whole, or being written by some thread: each is written once, whichever threads want it.
+#[derive(Debug, Default)]
+pub(super) struct Files {
+    /// By a hash of the name, whether it is whole.
+    known: Mutex<HashMap<[u8; 16], bool>>,
+    turn: Condvar,
 }
 
-/// A clip or image that has a file.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Saved {
-    /// Its name in the data folder.
-    pub(super) name: String,
-    /// Its length, where it is audio whose header is read.
-    pub(super) seconds: Option<f64>,
-    /// Its rate, likewise.
-    pub(super) rate: Option<u32>,
-}
-
-/// A name as a part of a file's name on any system.
-pub(super) fn plain(text: &str) -> String {
-    let plain = text.chars().take(60).map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' });
-    plain.collect::<String>().trim_matches('-').to_owned()
-}
-
-impl Store<'_> {
-    /// Writes a clip or image under a name that begins with `stem`; `None` where there is none, or it cannot be read,
-    /// which is noted.
-    pub(super) fn keep(&mut self, name: &str, stem: &str) -> Result<Option<Saved>, PrepareError> {
-        let source = match self.dataset.media(name) {
-            Ok(source) => source,
-            Err(e) => return Ok(self.broken(e.to_string())),
-        };
-        let content = match source.read() {
-            Ok(content) => content,
-            Err(sentence) if sentence == NO_SAMPLES || sentence == EMPTY_SAMPLES => {
-                self.absent += 1;
-                return Ok(None);
-            }
-            Err(sentence) => {
-                self.faults += 1;
-                return Ok(self.broken(format!("{name}: {sentence}")));
-            }
-        };
-        let file = match media::as_file(content) {
-            Ok(file) => file,
-            Err(sentence) => return Ok(self.broken(format!("{name}: {sentence}"))),
-        };
-        let audio = file.audio.as_ref().filter(|audio| audio.rate > 0);
-        let seconds = audio.map(|audio| audio.frames as f64 / f64::from(audio.rate));
-        let place = if source.is_embedded() || !self.in_place {
-            let place = format!("{FOLDER}/{}/{stem}-{}.{}", self.set, hash(&file.bytes), file.suffix);
-            if !self.whole.contains(&place) {
-                write(&self.to.join(&place), &file.bytes)?;
-                self.whole.insert(place.clone());
-            }
-            place
-        } else {
-            // A file of its own already.
-            name.to_owned()
-        };
-        self.files.push(FileNote {
-            name: place.clone(),
-            bytes: file.bytes.len() as u64,
-            seconds: seconds.unwrap_or(0.0),
-            form: file.form.into(),
-            beyond: file.beyond,
-        });
-        Ok(Some(Saved { name: place, seconds, rate: audio.map(|audio| audio.rate) }))
+impl Files {
+    fn lock(&self) -> MutexGuard<'_, HashMap<[u8; 16], bool>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn broken(&mut self, problem: String) -> Option<Saved> {
-        self.problems.push(problem);
-        None
+    /// Writes a file of the data folder, unless it is whole. Who comes while another thread writes it waits: a row must not
+    /// be noted as done before its files are there, and a file that was synced must not be written over.
+    pub(super) fn write(&self, to: &Path, name: &str, bytes: &[u8]) -> Result<(), PrepareError> {
+        let key = super::counting::hash(name);
+        let mut known = self.lock();
+        loop {
+            match known.get(&key).copied() {
+                Some(true) => return Ok(()),
+                Some(false) => known = self.turn.wait(known).unwrap_or_else(PoisonError::into_inner),
+                None => break,
+            }
+        }
+        known.insert(key, false);
+        drop(known);
+        let mut claim = Claim { files: self, key, whole: false };
+        write(&to.join(name), bytes)?;
+        claim.whole = true;
+        Ok(())
+    }
+
+    /// Forgets all: the set is done.
+    pub(super) fn clear(&self) {
+        *self.lock() = HashMap::new();
+    }
+}
+
+/// Whoever waits goes on when this is dropped, however the writing ended.
+struct Claim<'a> {
+    files: &'a Files,
+    key: [u8; 16],
+    whole: bool,
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        let mut known = self.files.lock();
+        if self.whole {
+            known.insert(self.key, true);
+        } else {
+            known.remove(&self.key);
+        }
+        drop(known);
+        self.files.turn.notify_all();
     }
 }
 
 /// What the name of a file has of its content.
-fn hash(bytes: &[u8]) -> String {
+pub(super) fn hash(bytes: &[u8]) -> String {
     blake3::hash(bytes).to_hex().chars().take(16).collect()
 }
 
@@ -194,6 +163,35 @@ pub(super) fn sweep(folder: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_many_want_is_written_once_and_is_there_for_all() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join(FOLDER)).unwrap();
+        let (files, bytes) = (Files::default(), vec![7; 1 << 20]);
+        let name = format!("{FOLDER}/a.wav");
+        let there = || std::fs::metadata(dir.path().join(&name)).map(|meta| meta.len()).ok();
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    files.write(dir.path(), &name, &bytes).unwrap();
+                    assert_eq!(there(), Some(1 << 20));
+                });
+            }
+        });
+        // What is known to be whole is not looked at again, until the set is done.
+        std::fs::remove_file(dir.path().join(&name)).unwrap();
+        files.write(dir.path(), &name, &bytes).unwrap();
+        assert_eq!(there(), None);
+        files.clear();
+        files.write(dir.path(), &name, &bytes).unwrap();
+        assert_eq!(there(), Some(1 << 20));
+        // Who fails leaves the file to the next.
+        let other = format!("{FOLDER}/none/b.wav");
+        assert!(files.write(dir.path(), &other, &bytes).unwrap_err().is_disk());
+        std::fs::create_dir(dir.path().join(FOLDER).join("none")).unwrap();
+        files.write(dir.path(), &other, &bytes).unwrap();
+    }
 
     #[test]
     fn a_file_of_the_right_size_with_other_content_is_written_anew() {
