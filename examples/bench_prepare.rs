@@ -1,9 +1,10 @@
 //! Speed of `harness prepare` on data in the shape of 2M-Belebele: `cargo run --release --example bench_prepare --
-//! [ROWS] [JOBS] [exact|fine|f64]`.
+//! [ROWS] [JOBS] [exact|fine|f64] [GROUP]`.
 //!
 //! The file is made here: recordings of noise as lists of numbers, four sentences a row and two speakers a sentence,
 //! 6 s each at 16 kHz, two rows a passage. `exact` floats are multiples of 1/32768 and become 16-bit files, `fine`
-//! ones stay floats, `f64` are exact ones in 64 bits.
+//! ones stay floats, `f64` are exact ones in 64 bits. GROUP is the number of rows of a row group: as many as there are rows
+//! make it one.
 
 #![expect(clippy::print_stdout, reason = "it prints what it measures")]
 
@@ -73,10 +74,10 @@ fn batch(first: usize, count: usize, kind: &str) -> RecordBatch {
     .expect("a batch")
 }
 
-fn write(path: &Path, rows: usize, kind: &str) {
+fn write(path: &Path, rows: usize, kind: &str, group: usize) {
     let properties = WriterProperties::builder()
         .set_compression(Compression::SNAPPY)
-        .set_max_row_group_row_count(Some(GROUP))
+        .set_max_row_group_row_count(Some(group))
         .build();
     let file = std::fs::File::create(path).expect("a file");
     let mut writer =
@@ -101,7 +102,8 @@ fn main() {
     let kind = args.next().unwrap_or_else(|| "exact".to_owned());
     let dir = tempfile::tempdir().expect("a folder");
     let path = dir.path().join("eng_Latn.parquet");
-    write(&path, rows, &kind);
+    let group = args.next().and_then(|text| text.parse().ok()).unwrap_or(GROUP);
+    write(&path, rows, &kind, group);
     let source = std::fs::metadata(&path).expect("a file").len();
     let before = peak();
     let asked = Asked {

@@ -102,7 +102,11 @@ fn every_recording_of_2m_belebele_becomes_a_file_with_the_same_values() {
     let done = done.prints("2m-belebele: 3 sets of ").prints("amh_Ethi: 5 rows, ");
     done.prints("ibo_Latn: 5 rows, 19 files")
         .prints("with the same values in 16 bits")
-        .prints("rounded from 64-bit");
+        .prints("rounded from 64-bit")
+        .prints("  in all      15 rows, ")
+        .prints(" by more than one speaker (each passage counted once)")
+        .prints("  bit-exact   ")
+        .prints(" made from lists of samples: no value is cut off at full scale");
     for (code, from, _) in LANGUAGES {
         let source = Dataset::open(&fixture(from), None).unwrap();
         let originals: Vec<Value> = source.rows().unwrap().map(|row| row.unwrap().value).collect();
@@ -280,6 +284,38 @@ fn killed_anywhere_it_goes_on_and_ends_as_if_it_had_not_been() {
         entries.map(|entry| entry.file_name().into_string().unwrap()).collect()
     };
     assert_eq!(names(&data), names(&other));
+}
+
+/// Of one row group, and of few rows: what the threads leave is the same, whatever they did first.
+#[test]
+fn one_row_group_is_made_by_all_threads_and_ends_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let made = ["1", "2", "7"].map(|jobs| {
+        let data = dir.path().join(jobs);
+        std::fs::create_dir(&data).unwrap();
+        large(&data.join("eng_Latn.parquet"), 30, 1.0, 30);
+        let done = finish(&mut prepare("2m-belebele", &data, &["--jobs", jobs])).exits_with(0);
+        done.prints("30 rows, 15 files").prints(&format!("/s on {jobs} threads")).prints(
+            "  sentences   15 recorded, 0 missing, 0 by more than one speaker (each passage counted once)",
+        );
+        let mut files: Vec<(String, Vec<u8>)> = Vec::new();
+        for entry in std::fs::read_dir(data.join("prepared/eng_Latn")).unwrap().flatten() {
+            let name = entry.file_name().into_string().unwrap();
+            files.push((name, std::fs::read(entry.path()).unwrap()));
+        }
+        files.sort();
+        for name in ["eng_Latn.jsonl", "eng_Latn.files"] {
+            files.push((name.to_owned(), std::fs::read(data.join("prepared").join(name)).unwrap()));
+        }
+        files
+    });
+    assert_eq!(made[0].len(), 17);
+    assert!(made[0] == made[1] && made[0] == made[2], "they differ by the number of threads");
+    let rows = String::from_utf8(made[0][15].1.clone()).unwrap();
+    let rows: Vec<Value> = rows.lines().map(|row| serde_json::from_str(row).unwrap()).collect();
+    for (number, row) in rows.iter().enumerate() {
+        assert_eq!(row["link"], format!("https://example.org/{}", number / 2), "in the order of the source");
+    }
 }
 
 #[test]

@@ -29,6 +29,7 @@ mod predictions;
 mod prepare;
 mod prepare_evidence;
 mod prepare_progress;
+mod prepare_summary;
 mod probe;
 mod progress;
 mod prompts;

@@ -9,6 +9,7 @@ use clap::Args;
 use super::exit::{self, Failure};
 use super::prepare_evidence::{self, EvidenceArgs};
 use super::prepare_progress::PrepareProgress;
+use super::prepare_summary::summary;
 use super::print;
 use super::progress::{duration, plural};
 use crate::dataset::prepared::{Counts, FOLDER, Record, SetRecord};
@@ -110,12 +111,15 @@ pub(super) fn prepare(args: &PrepareArgs) -> Result<u8, Failure> {
 /// A line a set, and its problems; whether there are any.
 fn report(plan: &Plan, record: Option<&Record>, out: &mut String) -> bool {
     let mut broken = false;
+    let mut all = Vec::new();
     for set in &plan.sets {
         let already = if set.done.is_some() { "prepared already; " } else { "" };
         let Some(found) = record.and_then(|record| record.sets.get(&set.name)) else { continue };
         let _ = writeln!(out, "{}: {already}{}", set.name, describe(&found.counts));
         broken |= problems(&set.name, found);
+        all.push(found.counts);
     }
+    out.push_str(&summary(&all));
     let _ = writeln!(out, "rows: {}", plan.to.join(FOLDER).display());
     broken
 }

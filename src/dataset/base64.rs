@@ -28,7 +28,11 @@ pub(super) fn decode(text: &str) -> Result<MediaContent, String> {
     let body = match text.strip_prefix("data:") {
         Some(url) => match url.split_once(',') {
             Some((head, body)) if head.ends_with(";base64") => body,
-            _ => return Err("is a data URL without base64; expected `data:image/png;base64,…`".to_owned()),
+            _ => {
+                return Err("is a data URL without base64; expected `data:image/png;base64,…`: correct the row, or get the file \
+                            again"
+                    .to_owned());
+            }
         },
         None => text,
     };
@@ -39,7 +43,11 @@ pub(super) fn decode(text: &str) -> Result<MediaContent, String> {
     };
     let bytes = decoded.map_err(|_| {
         let start: String = body.chars().take(24).collect();
-        format!("is {} characters of text that is neither base64 nor a path; it begins `{start}`", body.len())
+        format!(
+            "is {} characters of text that is neither base64 nor a path; it begins `{start}`: correct the row, or get the \
+             file again",
+            body.len()
+        )
     })?;
     Ok(MediaContent::File(Bytes::from(bytes)))
 }

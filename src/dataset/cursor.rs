@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use crate::media::MediaContent;
+use crate::media::{MediaContent, ReadError};
 
 /// The most bytes of passed rows that all cursors keep together.
 const KEPT_BYTES: usize = 64 << 20;
@@ -46,12 +46,12 @@ pub(super) trait Cells: Send + Sync {
     /// Bytes that it takes in memory.
     fn weight(&self) -> usize;
 
-    /// The media at a place below the cursor's column. An error reads well after the media's name.
-    fn media(&self, path: &[&str]) -> Result<MediaContent, String>;
+    /// The media at a place below the cursor's column.
+    fn media(&self, path: &[&str]) -> Result<MediaContent, ReadError>;
 }
 
 /// A row that was decoded, or why it was not.
-pub(super) type Decoded = Result<Arc<dyn Cells>, String>;
+pub(super) type Decoded = Result<Arc<dyn Cells>, ReadError>;
 
 /// Gives the rows of a file from some row on.
 pub(super) trait Forward: Send {
@@ -62,7 +62,7 @@ pub(super) trait Forward: Send {
 /// Starts a [`Forward`] somewhere.
 pub(super) trait Start: Send + Sync {
     /// At a row, or before it.
-    fn start(&self, row: u64) -> Result<Box<dyn Forward>, String>;
+    fn start(&self, row: u64) -> Result<Box<dyn Forward>, ReadError>;
 
     /// Whether it is better to start at `to` than to go on from `from`, a row before it.
     fn leaps(&self, from: u64, to: u64) -> bool;
@@ -178,7 +178,10 @@ impl Cursor {
             }
             self.turn.notify_all();
             if step.past {
-                break state.find(row).cloned().unwrap_or_else(|| Err(format!("the file has no row {row}")));
+                break state
+                    .find(row)
+                    .cloned()
+                    .unwrap_or_else(|| Err(format!("the file has no row {row}").into()));
             }
         };
         state.leave(row);
@@ -189,10 +192,10 @@ impl Cursor {
 
     /// Decodes one row, towards `row`.
     fn step(&self, forward: Option<Box<dyn Forward>>, next: u64, row: u64) -> Step {
-        let failed = |sentence: String| Step {
+        let failed = |error: ReadError| Step {
             forward: None,
             next: row.saturating_add(1),
-            decoded: Some((row, Err(sentence))),
+            decoded: Some((row, Err(error))),
             past: true,
         };
         // The decoders are not ours, and files may be damaged in ways that their authors did not think of.
@@ -206,12 +209,12 @@ impl Cursor {
             };
             let got = forward.next_row();
             self.counts.rows.fetch_add(1, Ordering::Relaxed);
-            Ok((forward, got))
+            Ok::<_, ReadError>((forward, got))
         }));
         match work {
-            Err(_) => failed("the decoder of its file failed on it: get the file again".to_owned()),
-            Ok(Err(sentence)) => failed(sentence),
-            Ok(Ok((_, None))) => failed(format!("the file has no row {row}")),
+            Err(_) => failed("the decoder of its file failed on it: get the file again".into()),
+            Ok(Err(error)) => failed(error),
+            Ok(Ok((_, None))) => failed(format!("the file has no row {row}").into()),
             Ok(Ok((forward, Some((number, decoded))))) => {
                 // After an error the decoder's state is unknown.
                 let forward = decoded.is_ok().then_some(forward);

@@ -25,7 +25,7 @@ impl Cells for One {
         self.1
     }
 
-    fn media(&self, path: &[&str]) -> Result<MediaContent, String> {
+    fn media(&self, path: &[&str]) -> Result<MediaContent, ReadError> {
         Ok(MediaContent::File(Bytes::from(format!("{} {}", self.0, path.join(".")))))
     }
 }
@@ -36,7 +36,7 @@ impl Forward for Walk {
         self.at += 1;
         assert!(!(self.faults && at == 14), "as a decoder may");
         let decoded: Decoded = if self.faults && at == 13 {
-            Err("is damaged".to_owned())
+            Err("is damaged".into())
         } else {
             Ok(Arc::new(One(at, self.weight)))
         };
@@ -45,7 +45,7 @@ impl Forward for Walk {
 }
 
 impl Start for Groups {
-    fn start(&self, row: u64) -> Result<Box<dyn Forward>, String> {
+    fn start(&self, row: u64) -> Result<Box<dyn Forward>, ReadError> {
         let at = if self.faults { row } else { row / 10 * 10 };
         Ok(Box::new(Walk { at, rows: self.rows, weight: self.weight, faults: self.faults }))
     }
@@ -78,7 +78,7 @@ fn rows_in_order_are_decoded_once() {
         assert_eq!(text(&cursor, row), format!("{row} a.0"));
     }
     assert_eq!(decoded(&counts), (100, 1));
-    assert!(cursor.row(100).err().unwrap().contains("no row 100"));
+    assert!(cursor.row(100).err().unwrap().to_string().contains("no row 100"));
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn many_who_ask_at_once_are_served_in_order() {
 fn a_damaged_row_and_a_panic_harm_no_other_row() {
     let (cursor, _) = cursor_of(20, 10, true);
     assert_eq!(text(&cursor, 12), "12 a.0");
-    assert_eq!(cursor.row(13).err().unwrap(), "is damaged");
-    assert!(cursor.row(14).err().unwrap().contains("the decoder of its file failed"));
+    assert_eq!(cursor.row(13).err().unwrap().to_string(), "is damaged");
+    assert!(cursor.row(14).err().unwrap().to_string().contains("the decoder of its file failed"));
     assert_eq!(text(&cursor, 15), "15 a.0");
 }

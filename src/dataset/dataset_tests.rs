@@ -87,8 +87,8 @@ fn images_in_lines_and_tables_are_named_and_read_later() {
     assert_eq!(read(&data, "a.jsonl#2.images.1"), file(3));
     assert_eq!(read(&data, "a.jsonl#2.images.0"), file(2), "line breaks are passed over");
     assert_eq!(read(&data, "a.jsonl#0.image"), file(1));
-    assert!(read(&data, "a.jsonl#3.image").unwrap_err().contains("neither base64 nor a path"));
-    assert!(read(&data, "a.jsonl#9.image").unwrap_err().contains("no row 9"));
+    assert!(read(&data, "a.jsonl#3.image").unwrap_err().to_string().contains("neither base64 nor a path"));
+    assert!(read(&data, "a.jsonl#9.image").unwrap_err().to_string().contains("no row 9"));
     let error = data.media("a.jsonl#0.text").unwrap_err().to_string();
     assert!(error.contains("no column of media `text`"), "{error}");
     let data = Dataset::open(&dir.path().join("b.tsv"), None).unwrap();

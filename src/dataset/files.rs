@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 #[cfg(feature = "parquet")]
 use super::columnar::{ArrowFile, ParquetFile};
-use super::cursor::{self, Counts, Cursor};
+use super::cursor::{self, Counts, Cursor, Decoded};
 use super::format::{Format, format};
 use super::json_array::JsonArrayRows;
 use super::jsonl::JsonlRows;
@@ -14,7 +14,7 @@ use super::rows::FileRows;
 use super::table::TableRows;
 use super::text_media::{NamedRows, TextStart};
 use super::{DatasetError, base64};
-use crate::media::MediaContent;
+use crate::media::{MediaContent, ReadError};
 
 /// A file of rows.
 #[derive(Clone)]
@@ -128,16 +128,41 @@ impl DataFile {
         row: u64,
         path: &[&str],
         counts: &Arc<Counts>,
-    ) -> Result<MediaContent, String> {
+    ) -> Result<MediaContent, ReadError> {
         let cursor = |column: usize, start: &dyn Fn() -> Box<dyn cursor::Start>| {
             cursor::cursor((dataset, number, column), || Cursor::new(start(), Arc::clone(counts)))
         };
         match &self.kind {
-            Kind::Text(_) => cursor(0, &|| Box::new(TextStart { file: self.clone() })).row(row)?.media(path),
+            Kind::Text(_) => cursor(0, &|| self.text_start()).row(row)?.media(path),
             #[cfg(feature = "parquet")]
             Kind::Parquet(file) => file.media(row, path, cursor),
             #[cfg(feature = "parquet")]
             Kind::Arrow(file) => file.media(row, path, cursor),
         }
+    }
+
+    /// The row that media are in, read now, and the path that leads to them in it; `None` where each of the media is read
+    /// from its place, and nothing is to be read before it.
+    pub(super) fn row_of<'p, 's>(
+        &self,
+        (dataset, number): (u64, usize),
+        row: u64,
+        path: &'p [&'s str],
+        counts: &Arc<Counts>,
+    ) -> Option<(Decoded, &'p [&'s str])> {
+        let cursor = |column: usize, start: &dyn Fn() -> Box<dyn cursor::Start>| {
+            cursor::cursor((dataset, number, column), || Cursor::new(start(), Arc::clone(counts)))
+        };
+        match &self.kind {
+            Kind::Text(_) => Some((cursor(0, &|| self.text_start()).row(row), path)),
+            #[cfg(feature = "parquet")]
+            Kind::Parquet(file) => file.row_of(row, path, cursor),
+            #[cfg(feature = "parquet")]
+            Kind::Arrow(file) => file.row_of(row, path, cursor),
+        }
+    }
+
+    fn text_start(&self) -> Box<dyn cursor::Start> {
+        Box::new(TextStart { file: self.clone() })
     }
 }

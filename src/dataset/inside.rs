@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::cursor::Counts;
+use super::cursor::{Cells, Counts, Decoded};
 use super::files::DataFile;
 use super::names::MediaNameError;
-use crate::media::{MediaContent, ReadMedia};
+use crate::media::{MediaContent, ReadError, ReadMedia};
 
 /// Tells the datasets of the process apart.
 static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -57,6 +57,37 @@ impl Inside {
     }
 }
 
+impl Inside {
+    /// The row that a name points into, read now; `None` for names that are no places, and for media that are read from
+    /// their place.
+    pub(super) fn ahead(&self, name: &str) -> Option<(&DataFile, Ahead)> {
+        let place = self.place(name).filter(|place| place.file.has_media_at(&place.path))?;
+        let (row, path) = place.file.row_of((self.id, place.number), place.row, &place.path, &self.counts)?;
+        let path = path.iter().map(|step| (*step).to_owned()).collect();
+        Some((place.file, Ahead { row, path }))
+    }
+}
+
+/// Media in a row that is read already: to take them out of it needs no cursor, and nobody to wait for.
+pub(super) struct Ahead {
+    row: Decoded,
+    path: Vec<String>,
+}
+
+impl Ahead {
+    /// The row, where it could be read.
+    pub(super) fn cells(&self) -> Option<&Arc<dyn Cells>> {
+        self.row.as_ref().ok()
+    }
+}
+
+impl ReadMedia for Ahead {
+    fn read_media(&self, _: &str) -> Result<MediaContent, ReadError> {
+        let path: Vec<&str> = self.path.iter().map(String::as_str).collect();
+        self.row.as_ref().map_err(Clone::clone)?.media(&path)
+    }
+}
+
 impl Drop for Inside {
     fn drop(&mut self) {
         super::cursor::forget(self.id);
@@ -64,7 +95,7 @@ impl Drop for Inside {
 }
 
 impl ReadMedia for Inside {
-    fn read_media(&self, name: &str) -> Result<MediaContent, String> {
+    fn read_media(&self, name: &str) -> Result<MediaContent, ReadError> {
         let place = self.place(name).ok_or("is no place in a file of the dataset")?;
         place.file.media((self.id, place.number), place.row, &place.path, &self.counts)
     }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::jsonl::{MAX_LINE, object};
 use super::rows::{FileRows, Fingerprint, FingerprintKind};
 use super::{DatasetError, Row, RowError, Unit};
+use crate::media::ReadError;
 use crate::types::Digest;
 
 /// The elements of a file.
@@ -46,8 +47,8 @@ impl JsonArrayRows {
         })
     }
 
-    fn error(&self, message: impl Into<String>) -> RowError {
-        RowError::new(&self.path, self.row, Unit::Row, message.into())
+    fn error(&self, message: impl Into<ReadError>) -> RowError {
+        RowError::new(&self.path, self.row, Unit::Row, message)
     }
 
     /// The next bytes, up to the end of an element; `None` at the end of the file.
@@ -127,7 +128,7 @@ impl FileRows for JsonArrayRows {
             Ok(end) => end,
             Err(e) => {
                 self.state = State::Done;
-                return Some(Err(self.error(format!("cannot be read: {e}"))));
+                return Some(Err(self.error(ReadError::system(&e))));
             }
         };
         if end != Some(End::Element) {

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::rows::{FileRows, Fingerprint, FingerprintKind};
 use super::{DatasetError, Row, RowError, Unit};
+use crate::media::ReadError;
 use crate::types::Digest;
 
 /// The longest line that is read, in bytes. Longer ones are not rows of an index but embedded media.
@@ -40,8 +41,8 @@ impl JsonlRows {
         })
     }
 
-    fn error(&self, message: impl Into<String>) -> RowError {
-        RowError::new(&self.path, self.line, Unit::Line, message.into())
+    fn error(&self, message: impl Into<ReadError>) -> RowError {
+        RowError::new(&self.path, self.line, Unit::Line, message)
     }
 
     /// Reads the next line into the buffer, without its end; `false` at the end of the file.
@@ -102,7 +103,7 @@ impl FileRows for JsonlRows {
                 Err(e) => {
                     // Nothing sensible can follow a read error.
                     self.done = true;
-                    return Some(Err(self.error(format!("cannot be read: {e}"))));
+                    return Some(Err(self.error(ReadError::system(&e))));
                 }
             }
             if self.buffer.iter().all(u8::is_ascii_whitespace) {

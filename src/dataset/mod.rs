@@ -23,6 +23,7 @@ mod rows;
 mod table;
 mod text_media;
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,7 +34,7 @@ pub use logs::{LogHead, log_rows};
 pub use names::MediaNameError;
 pub use rows::{Fingerprint, FingerprintKind, Rows};
 
-use crate::media::{FileFacts, MediaSource, ReadMedia};
+use crate::media::{Cause, FileFacts, MediaSource, ReadError, ReadMedia};
 use crate::types::{Digest, bounded, joined_names};
 use files::DataFile;
 use inside::Inside;
@@ -160,7 +161,8 @@ pub struct Place {
 impl Place {
     /// An error of the row that stands here.
     pub fn error(&self, message: impl Into<String>) -> RowError {
-        RowError::new(&self.file, self.line, self.unit, message.into())
+        let message: String = message.into();
+        RowError::new(&self.file, self.line, self.unit, message)
     }
 }
 
@@ -176,15 +178,25 @@ pub struct RowError {
     pub unit: Unit,
     /// What is wrong.
     pub message: String,
+    /// Whether it may be read at another time: the system did not give it. What is wrong with a content stays.
+    pub may_pass: bool,
 }
 
 impl RowError {
-    fn new(file: &Path, line: u64, unit: Unit, message: String) -> Self {
-        Self { file: file.to_owned(), line, unit, message: bounded(message) }
+    fn new(file: &Path, line: u64, unit: Unit, message: impl Into<ReadError>) -> Self {
+        let error: ReadError = message.into();
+        let may_pass = error.cause == Cause::System;
+        Self { file: file.to_owned(), line, unit, message: bounded(error.into()), may_pass }
+    }
+
+    /// The same of what stands in the row.
+    fn why(self) -> ReadError {
+        let cause = if self.may_pass { Cause::System } else { Cause::Content };
+        ReadError::new(cause, self.message)
     }
 
     /// A file that can no longer be opened.
-    fn of_file(file: &Path, message: String) -> Self {
+    fn of_file(file: &Path, message: ReadError) -> Self {
         Self::new(file, 1, Unit::Row, message)
     }
 }
@@ -330,6 +342,26 @@ impl Dataset {
         Ok(MediaSource::File(other.unwrap_or(path)))
     }
 
+    /// The same of several names, with the rows that they stand in read now, where rows can only be read one after the
+    /// other: what is left is to take the media out of them, which any thread can do. With it comes the number of bytes
+    /// that these rows take until the last of their sources is dropped.
+    pub fn read_ahead<'n>(
+        &self,
+        names: impl Iterator<Item = &'n str>,
+    ) -> (Vec<Result<MediaSource, MediaNameError>>, usize) {
+        // Media of one column are in one row; its cells are told by their address.
+        let mut rows = HashMap::new();
+        let source = |name: &'n str| {
+            let Some((file, ahead)) = self.inside.ahead(name) else { return self.media(name) };
+            if let Some(cells) = ahead.cells() {
+                rows.insert(Arc::as_ptr(cells).cast::<()>().addr(), cells.weight());
+            }
+            Ok(MediaSource::embedded(Arc::clone(file.path()), name, Arc::new(ahead)))
+        };
+        let sources = names.map(source).collect();
+        (sources, rows.into_values().sum())
+    }
+
     /// A hash that changes with the rows, without reading them: of the content of text files, and of the size and time
     /// of change of others.
     pub fn state(&self) -> Result<Digest, DatasetError> {
@@ -378,7 +410,7 @@ impl Dataset {
     pub fn rows_of(
         &self,
         stretch: &Stretch,
-    ) -> Result<impl Iterator<Item = Result<Row, RowError>>, DatasetError> {
+    ) -> Result<impl Iterator<Item = Result<Row, RowError>> + Send + use<>, DatasetError> {
         let file = self.files.get(stretch.file).ok_or_else(|| DatasetError::Missing(self.index.clone()))?;
         let mut rows = file.rows_of(stretch.part)?;
         let end = stretch.rows.as_ref().map_or(u64::MAX, |rows| rows.end);

@@ -106,10 +106,25 @@ pub struct Counts {
     pub absent: u64,
     /// Places whose media cannot be read, rows that cannot, and rows that are not what was published.
     pub problems: u64,
-    /// Those of them that may pass: media and rows that could not be read. Whoever prepares the set again tries
-    /// them again.
+    /// Those of them that may pass: media and rows that the system did not give, and files beside the rows that are not
+    /// what they should be. Whoever prepares the set again tries them again. What is wrong in the published rows stays.
     #[serde(default)]
     pub faults: u64,
+    /// Sentences of passages that are spoken one by one; `None` in sets that have none, and where an older program did
+    /// not count them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sentences: Option<Sentences>,
+}
+
+/// What is recorded of the sentences of passages, each passage counted once however many rows ask about it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sentences {
+    /// Those with a recording.
+    pub recorded: u64,
+    /// Those without any.
+    pub missing: u64,
+    /// Those of the recorded ones that more than one speaker reads.
+    pub several: u64,
 }
 
 impl SourceRecord {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::files::DataFile;
 use super::{DatasetError, Row, RowError};
+use crate::media::ReadError;
 use crate::types::Digest;
 
 /// What a fingerprint was made of.
@@ -90,7 +91,12 @@ impl Rows {
     /// That the current file cannot be opened.
     fn cannot_open(&self, error: &DatasetError) -> RowError {
         let path = self.files.get(self.file).map_or(Path::new(""), |file| &**file.path());
-        RowError::of_file(path, format!("none of its rows can be read: {error}"))
+        let sentence = format!("none of its rows can be read: {error}");
+        let error = match error {
+            DatasetError::Io { source, .. } => ReadError::system(source).in_words(|_| sentence),
+            _ => sentence.into(),
+        };
+        RowError::of_file(path, error)
     }
 
     /// The fingerprint of what was read so far: of the whole dataset once the rows are at their end.

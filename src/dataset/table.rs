@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use super::jsonl::MAX_LINE;
 use super::rows::{FileRows, Fingerprint, FingerprintKind};
 use super::{DatasetError, Row, RowError, Unit};
+use crate::media::ReadError;
 use crate::types::{Digest, shown};
 
 /// What stands between fields.
@@ -41,10 +42,14 @@ struct Watched {
 impl Read for Watched {
     fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
         if self.bytes > self.allowed {
-            return Err(std::io::Error::other(format!(
-                "the row is longer than {} MiB: a quote that was opened is not closed",
-                MAX_LINE >> 20
-            )));
+            // What is wrong is in the file: it will not pass.
+            return Err(std::io::Error::new(
+                std::io::ErrorKind::InvalidData,
+                format!(
+                    "the row is longer than {} MiB: a quote that was opened is not closed",
+                    MAX_LINE >> 20
+                ),
+            ));
         }
         let read = self.file.read(into)?;
         self.hasher.update(into.get(..read).unwrap_or_default());
@@ -76,7 +81,7 @@ impl TableRows {
             .from_reader(watched);
         let damaged = |reason| DatasetError::Damaged { path: path.to_owned(), reason };
         let mut record = csv::ByteRecord::new();
-        let found = reader.read_byte_record(&mut record).map_err(|e| damaged(sentence(&e)))?;
+        let found = reader.read_byte_record(&mut record).map_err(|e| damaged(sentence(&e).into()))?;
         if !found {
             return Err(damaged("is empty: its first line must name the columns".to_owned()));
         }
@@ -118,10 +123,10 @@ impl TableRows {
 }
 
 /// The library's words without its position, which is ours to give.
-fn sentence(error: &csv::Error) -> String {
+fn sentence(error: &csv::Error) -> ReadError {
     match error.kind() {
-        csv::ErrorKind::Io(e) => format!("cannot be read: {e}"),
-        other => format!("cannot be read: {other:?}"),
+        csv::ErrorKind::Io(e) => ReadError::system(e),
+        other => format!("cannot be read: {other:?}").into(),
     }
 }
 

@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 use super::cursor::{Cells, Decoded, Forward, Start};
 use super::files::DataFile;
 use super::rows::{FileRows, Fingerprint};
-use super::{Row, RowError, base64};
-use crate::media::MediaContent;
+use super::{DatasetError, Row, RowError, base64};
+use crate::media::{MediaContent, ReadError};
 
 /// Rows with names in place of images.
 pub(super) struct NamedRows {
@@ -57,8 +57,11 @@ pub(super) struct TextStart {
 }
 
 impl Start for TextStart {
-    fn start(&self, row: u64) -> Result<Box<dyn Forward>, String> {
-        let rows = self.file.text().map_err(|e| e.to_string())?;
+    fn start(&self, row: u64) -> Result<Box<dyn Forward>, ReadError> {
+        let rows = self.file.text().map_err(|e| match e {
+            DatasetError::Io { source, .. } => ReadError::system(&source),
+            other => other.to_string().into(),
+        })?;
         Ok(Box::new(TextForward { rows, from: row }))
     }
 
@@ -78,7 +81,7 @@ impl Forward for TextForward {
         loop {
             let (line, row) = match self.rows.next_row()? {
                 Ok(row) => (row.line, Ok(row.value)),
-                Err(error) => (error.line, Err(error.message)),
+                Err(error) => (error.line, Err(error.why())),
             };
             let number = line.saturating_sub(1);
             if number < self.from {
@@ -108,13 +111,13 @@ impl Cells for Images {
             .sum()
     }
 
-    fn media(&self, path: &[&str]) -> Result<MediaContent, String> {
+    fn media(&self, path: &[&str]) -> Result<MediaContent, ReadError> {
         let (column, rest) = path.split_first().ok_or("there is no such place in the row")?;
         let value = self.0.get(*column);
         let value = match rest.first().map(|index| index.parse::<usize>()) {
             None => value,
             Some(index) => index.ok().and_then(|index| value?.get(index)),
         };
-        base64::decode(value.and_then(Value::as_str).ok_or("there is no such place in the row")?)
+        Ok(base64::decode(value.and_then(Value::as_str).ok_or("there is no such place in the row")?)?)
     }
 }

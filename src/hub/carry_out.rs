@@ -1,6 +1,7 @@
 //! Carries out a plan: several files at once, each fetched, put in its place, unpacked and noted in the record.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -56,22 +57,35 @@ pub async fn carry_out(
     }
     let work = plan.parts.iter().flat_map(|part| part.files.iter().map(move |file| (part, file)));
     let work = work.filter(|(_, file)| !file.done || orders.verify);
-    let one = |(part, file): (&'_ PartPlan, &'_ FilePlan)| {
-        let (part, file) = (part.origin.clone(), file.clone());
-        async move {
+    // Files of one content are one download: the others wait for it here and not in a place of their own, which another
+    // file can have meanwhile.
+    let work = together(work, |(_, file)| content(file));
+    let group = |files: Vec<(&'_ PartPlan, &'_ FilePlan)>| {
+        let files: Vec<_> =
+            files.into_iter().map(|(part, file)| (part.origin.clone(), file.clone())).collect();
+        // Each file is told of as it is done, not when the last of its group is.
+        futures::stream::unfold((files.into_iter(), None), move |(mut files, mut came)| async move {
+            let (part, file) = files.next()?;
             let known = {
                 let record = record.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                 let path = recorded_path(&file);
                 record.file(&plan.folder, &part, &file.set, &path).cloned()
             };
-            let carrier = Carrier { hub, plan, file: &file, known, verify: orders.verify, observer };
+            let carrier =
+                Carrier { hub, plan, file: &file, known, came: came.take(), verify: orders.verify, observer };
             let result = carrier.carry().await;
             observer.on(&file.name, if result.is_ok() { Event::Done } else { Event::Failed });
-            (part, file, result)
-        }
+            came = result
+                .as_ref()
+                .ok()
+                .map(|found| Came { sha256: found.sha256.clone(), path: plan.folder.join(&found.path) });
+            Some(((part, file, result), (files, came)))
+        })
+        .boxed()
     };
     let mut failed = Vec::new();
-    let mut results = futures::stream::iter(work.map(one)).buffer_unordered(orders.jobs.max(1));
+    let groups = futures::stream::iter(work.into_iter().map(group));
+    let mut results = groups.flatten_unordered(orders.jobs.max(1));
     while let Some((origin, file, result)) = results.next().await {
         match result {
             Ok(found) => {
@@ -95,6 +109,44 @@ pub async fn carry_out(
         }
     }
     failed
+}
+
+/// What tells the content of a file that is to be fetched, where that is known before it comes.
+fn content(file: &FilePlan) -> Option<String> {
+    match &file.source {
+        Source::Hub { listing, entry } => Some(format!("{} {}", listing.repo, entry.etag())),
+        Source::Web { check: Check::Sha256(sha256), .. } => Some(sha256.clone()),
+        Source::Web { .. } | Source::Recorded(_) => None,
+    }
+}
+
+/// Puts together what has one key, in the order of the first of each; what has none stays alone.
+pub(super) fn together<T, K: Eq + Hash>(
+    items: impl Iterator<Item = T>,
+    key: impl Fn(&T) -> Option<K>,
+) -> Vec<Vec<T>> {
+    let mut groups: Vec<Vec<T>> = Vec::new();
+    let mut known = HashMap::new();
+    for item in items {
+        let Some(key) = key(&item) else {
+            groups.push(vec![item]);
+            continue;
+        };
+        let at = *known.entry(key).or_insert(groups.len());
+        match groups.get_mut(at) {
+            Some(group) => group.push(item),
+            None => groups.push(vec![item]),
+        }
+    }
+    groups
+}
+
+/// A file of the same content that came just before.
+#[derive(Clone, Debug)]
+struct Came {
+    sha256: String,
+    /// Where it was put; that it is there is not sure where it was an archive.
+    path: PathBuf,
 }
 
 /// Where the record has a file.
@@ -123,6 +175,8 @@ struct Carrier<'a> {
     file: &'a FilePlan,
     /// What the record knows of it.
     known: Option<FileRecord>,
+    /// The file before it in its group.
+    came: Option<Came>,
     verify: bool,
     observer: &'a dyn Observer,
 }
@@ -140,6 +194,10 @@ impl Carrier<'_> {
                 let sha256 = match (fresh, &self.known) {
                     (Some(sums), _) => sums.sha256,
                     (None, Some(known)) if !self.verify => known.sha256.clone(),
+                    // The blob came, or was read, a moment ago.
+                    (None, _) if self.came.is_some() => {
+                        self.came.as_ref().map(|came| came.sha256.clone()).unwrap_or_default()
+                    }
                     // Another program put it into the cache, or an earlier attempt that was not noted.
                     _ => {
                         let (path, entry) = (path.clone(), entry.clone());
@@ -159,6 +217,9 @@ impl Carrier<'_> {
                     self.observer
                         .on(&self.file.name, Event::Begin { bytes: self.file.bytes, have: self.file.have });
                     self.sums(&target, check).await?
+                } else if self.copied(&target).await? {
+                    self.observer.on(&self.file.name, Event::Begin { bytes: self.file.bytes, have: 0 });
+                    self.sums(&target, check).await?
                 } else {
                     let job = Job {
                         name: self.file.name.clone(),
@@ -174,6 +235,23 @@ impl Carrier<'_> {
                 self.noted(&target, sums.bytes, sums.sha256, check).await
             }
         }
+    }
+
+    /// Whether the file was copied from the one of the same content that came before. A copy, so that who changes one file
+    /// does not change the other.
+    async fn copied(&self, target: &Path) -> Result<bool, HubError> {
+        let Some(came) = self.came.as_ref().filter(|came| came.path.is_file()) else { return Ok(false) };
+        super::cache::make_parent(target)?;
+        let (from, target) = (came.path.clone(), target.to_owned());
+        let copied = blocking(move || {
+            let beside = target.with_added_extension(format!("{}.copy", std::process::id()));
+            let copied = std::fs::copy(&from, &beside).and_then(|_| std::fs::rename(&beside, &target));
+            copied.map_err(|error| {
+                let _ = std::fs::remove_file(&beside);
+                HubError::io(&target, "cannot be written")(error)
+            })
+        });
+        copied.await?.map(|()| true)
     }
 
     /// Reads a file that the record vouches for, and checks that it has not changed.
@@ -244,5 +322,19 @@ impl Carrier<'_> {
         let (archive, name, sha256) = (archive.to_owned(), self.file.name.clone(), sha256.to_owned());
         let (folder, into) = (self.plan.folder.clone(), self.file.to.clone());
         blocking(move || unpack::tar_gz(&archive, &name, &sha256, &folder, &into)).await?
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_one_key_stands_together_in_the_order_of_the_first() {
+        let items = [(1, Some("a")), (2, None), (3, Some("b")), (4, Some("a")), (5, None), (6, Some("b"))];
+        let groups = together(items.into_iter(), |(_, key)| *key);
+        let numbers: Vec<Vec<i32>> =
+            groups.iter().map(|group| group.iter().map(|(number, _)| *number).collect()).collect();
+        assert_eq!(numbers, [vec![1, 4], vec![2], vec![3, 6], vec![5]]);
     }
 }

@@ -6,6 +6,7 @@ use futures::StreamExt as _;
 
 use super::api::Entry;
 use super::cache::{Repo, RepoKind};
+use super::carry_out::together;
 use super::error::HubError;
 use super::store::{Hub, Listing, Lookup};
 use super::{Event, Observer};
@@ -122,29 +123,37 @@ impl Hub {
         verify: bool,
         observer: &dyn Observer,
     ) -> Vec<(String, HubError)> {
-        let one = |entry: &Entry| {
-            let entry = entry.clone();
-            async move {
-                let here = self.cache().find(&files.listing.repo, &files.listing.commit, &entry).is_some();
-                let fetched = self.fetch(&files.listing, &entry, &files.command, observer).await;
-                let result = match fetched {
-                    Ok((path, _)) if here && verify => {
-                        let entry = entry.clone();
-                        let checked = super::download::blocking(move || Self::verify(&path, &entry)).await;
-                        checked.and_then(|checked| checked).map(drop)
-                    }
-                    fetched => fetched.map(drop),
-                };
-                observer.on(&entry.path, if result.is_ok() { Event::Done } else { Event::Failed });
-                result.map_err(|error| (entry.path, error)).err()
+        let one = |entry: Entry| async move {
+            let here = self.cache().find(&files.listing.repo, &files.listing.commit, &entry).is_some();
+            let fetched = self.fetch(&files.listing, &entry, &files.command, observer).await;
+            let result = match fetched {
+                Ok((path, _)) if here && verify => {
+                    let entry = entry.clone();
+                    let checked = super::download::blocking(move || Self::verify(&path, &entry)).await;
+                    checked.and_then(|checked| checked).map(drop)
+                }
+                fetched => fetched.map(drop),
+            };
+            observer.on(&entry.path, if result.is_ok() { Event::Done } else { Event::Failed });
+            result.map_err(|error| (entry.path, error)).err()
+        };
+        // Files of one content are one download, which takes one place.
+        let groups = together(files.wanted.iter().cloned(), |entry| Some(entry.etag().to_owned()));
+        let group = |entries: Vec<Entry>| async move {
+            let mut failed = Vec::new();
+            for entry in entries {
+                failed.extend(one(entry).await);
+                if failed.last().is_some_and(|(_, error): &(String, HubError)| error.ends_all()) {
+                    break;
+                }
             }
+            failed
         };
         let mut failed = Vec::new();
-        let mut results = futures::stream::iter(files.wanted.iter().map(one)).buffer_unordered(jobs.max(1));
-        while let Some(result) = results.next().await {
-            let Some((file, error)) = result else { continue };
-            let ends = error.ends_all();
-            failed.push((file, error));
+        let mut results = futures::stream::iter(groups.into_iter().map(group)).buffer_unordered(jobs.max(1));
+        while let Some(results) = results.next().await {
+            let ends = results.iter().any(|(_, error)| error.ends_all());
+            failed.extend(results);
             if ends {
                 break;
             }

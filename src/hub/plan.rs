@@ -154,7 +154,15 @@ impl Plan {
     pub fn room(&self, hub: &Hub) -> Result<(), HubError> {
         let missing = |in_cache: bool| -> u64 {
             let files = self.files().filter(|file| matches!(file.source, Source::Hub { .. }) == in_cache);
-            files.filter_map(|file| Some(file.bytes?.saturating_sub(file.have))).sum()
+            // Files of one content are one in the cache.
+            let mut blobs = HashSet::new();
+            let new = |file: &&FilePlan| match &file.source {
+                Source::Hub { listing, entry } => {
+                    blobs.insert((listing.repo.to_string(), entry.etag().to_owned()))
+                }
+                Source::Recorded(_) | Source::Web { .. } => true,
+            };
+            files.filter(new).filter_map(|file| Some(file.bytes?.saturating_sub(file.have))).sum()
         };
         let (in_cache, here) = (missing(true), missing(false));
         let cache = hub.cache().root();

@@ -1,10 +1,7 @@
-//! `fetch.json` in a data folder: what was fetched, from where, in which version, and how it was checked. A later
-//! fetch reads it and asks nothing over the network where all is there.
+//! The record of a fetch, as it is written and relied on: what form it has is the data folder's business
+//! ([`crate::dataset::fetched`]). A later fetch reads it and asks nothing over the network where all is there.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-
-use serde::{Deserialize, Serialize};
+use std::path::Path;
 
 use super::cache::write_beside;
 use super::download::blocking;
@@ -12,101 +9,21 @@ use super::error::HubError;
 use super::look;
 use super::names::below;
 use super::sink::{Check, Sums};
+pub use crate::dataset::fetched::{
+    FetchRecord as Record, FileRecord, OriginRecord, RecordError, SetRecord, Unpacked, VERSION, Verified,
+};
 use crate::media::FileFacts;
 
-/// The version of the record's format that this program writes, and the only one that it reads.
-pub const VERSION: u32 = 1;
-
-/// What a data folder holds.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Record {
-    /// [`VERSION`]
-    pub version: u32,
-    /// The benchmark.
-    pub benchmark: String,
-    /// The version of this program that wrote it last.
-    pub harness: String,
-    /// When that was.
-    pub time: String,
-    /// The licence of the data, in words.
-    pub licence: String,
-    /// What was fetched, by where it came from.
-    pub origins: BTreeMap<String, OriginRecord>,
-}
-
-/// Files of one origin.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct OriginRecord {
-    /// The revision that was asked for, where there are revisions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub revision: Option<String>,
-    /// The commit that it was.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub commit: Option<String>,
-    /// The files, by what they were asked for as.
-    pub sets: BTreeMap<String, SetRecord>,
-}
-
-/// Files that were asked for together.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SetRecord {
-    /// Whether these are all.
-    pub complete: bool,
-    /// The files.
-    pub files: Vec<FileRecord>,
-}
-
-/// A file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FileRecord {
-    /// Its place: in the data folder, or in the hub's cache where it was only unpacked here.
-    pub path: PathBuf,
-    /// Its size.
-    pub bytes: u64,
-    /// Its SHA-256 as found.
-    pub sha256: String,
-    /// When it was last changed as its hash was taken, in nanoseconds since 1970, where the file system says.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub modified: Option<u64>,
-    /// Whether it was found to be another file since.
-    #[serde(skip)]
-    pub changed: bool,
-    /// What it was checked against.
-    pub verified: Verified,
-    /// The files that were unpacked from it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unpacked: Option<Unpacked>,
-}
-
-/// What the bytes of a file were checked against.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Verified {
-    /// A published SHA-256.
-    Sha256,
-    /// The id of the git blob at the commit.
-    GitBlob,
-    /// Nothing: no hash is published.
-    NotVerified,
-}
-
-/// What an archive held.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Unpacked {
-    /// The list of what was unpacked, in the data folder.
-    pub list: PathBuf,
-    /// Files.
-    pub files: u64,
-    /// Their bytes.
-    pub bytes: u64,
+impl From<RecordError> for HubError {
+    fn from(error: RecordError) -> Self {
+        match error {
+            RecordError::Io { path, source } => Self::io(&path, "cannot be read")(source),
+            RecordError::Damaged { path, why } => Self::Record { path, why },
+        }
+    }
 }
 
 impl Record {
-    /// Where the record of a data folder is.
-    pub fn path(folder: &Path) -> PathBuf {
-        folder.join("fetch.json")
-    }
-
     /// A record of nothing yet.
     pub fn new(benchmark: &str, licence: &str) -> Self {
         Self {
@@ -115,31 +32,8 @@ impl Record {
             harness: env!("CARGO_PKG_VERSION").to_owned(),
             time: String::new(),
             licence: licence.to_owned(),
-            origins: BTreeMap::new(),
+            origins: std::collections::BTreeMap::new(),
         }
-    }
-
-    /// Reads the record of a data folder; `None` where there is none.
-    pub fn read(folder: &Path) -> Result<Option<Self>, HubError> {
-        let path = Self::path(folder);
-        let text = match std::fs::read(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(HubError::io(&path, "cannot be read")(error)),
-        };
-        let damaged = |why: String| HubError::Record { path: path.clone(), why };
-        let value: serde_json::Value = serde_json::from_slice(&text)
-            .map_err(|error| damaged(format!("this is no record of a fetch: {error}")))?;
-        match value.get("version").and_then(serde_json::Value::as_u64) {
-            Some(version) if version == u64::from(VERSION) => {}
-            found => {
-                let found = found.map_or("none".to_owned(), |found| found.to_string());
-                return Err(damaged(format!(
-                    "written in version {found} of the record's format, this program reads version {VERSION}"
-                )));
-            }
-        }
-        serde_json::from_value(value).map(Some).map_err(|error| damaged(error.to_string()))
     }
 
     /// Writes the record whole or not at all.
@@ -300,15 +194,13 @@ mod tests {
     }
 
     #[test]
-    fn other_versions_and_other_files_are_refused_with_a_sentence() {
+    fn a_record_that_cannot_be_read_says_what_to_do() {
         let dir = tempfile::tempdir().unwrap();
         let error = |text: &str| {
             std::fs::write(Record::path(dir.path()), text).unwrap();
-            Record::read(dir.path()).unwrap_err().to_string()
+            HubError::from(Record::read(dir.path()).unwrap_err()).to_string()
         };
         assert!(error("{").contains("no record of a fetch"));
-        assert!(error("{\"version\": 7}").contains("version 7"));
-        assert!(error("{}").contains("version none"));
         assert!(error("{\"version\": 1}").contains("move it away"));
     }
 }

@@ -19,8 +19,8 @@ pub use image::{Facts, ImageFacts, ImageTransform, look, probe_image};
 pub use keep::{AsFile, Form, as_file};
 pub use prepare::{MediaError, Preparer, Ready, ReadyImage, Transcode};
 pub use source::{
-    EMPTY_SAMPLES, Embedded, FileFacts, Joined, MediaContent, MediaSource, NO_SAMPLES, RawSamples, ReadMedia,
-    SampleValues,
+    Cause, EMPTY_SAMPLES, Embedded, FileFacts, Joined, MediaContent, MediaSource, NO_SAMPLES, RawSamples,
+    ReadError, ReadMedia, SampleValues,
 };
 
 fn sentence(error: impl Into<audio::AudioError>) -> String {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 
 use super::*;
-use crate::media::{RawSamples, ReadMedia, SampleValues};
+use crate::media::{RawSamples, ReadError, ReadMedia, SampleValues};
 
 fn limits(formats: &[&str], max_seconds: f64) -> MediaLimits {
     let formats = formats.iter().map(|&name| name.to_owned()).collect();
@@ -205,14 +205,14 @@ fn a_clip_is_read_once_and_images_are_sniffed() {
 struct Inside(Bytes);
 
 impl ReadMedia for Inside {
-    fn read_media(&self, name: &str) -> Result<MediaContent, String> {
+    fn read_media(&self, name: &str) -> Result<MediaContent, ReadError> {
         match name {
             "d.parquet#0.audio" => Ok(MediaContent::File(self.0.clone())),
             "d.parquet#1.wav" => {
                 let values = SampleValues::F32(vec![0.5; 8000]);
                 Ok(MediaContent::Samples(RawSamples { rate: 8000, values }))
             }
-            _ => Err("row 2 holds no clip".to_owned()),
+            _ => Err("row 2 holds no clip".into()),
         }
     }
 }

@@ -74,10 +74,77 @@ pub const NO_SAMPLES: &str = "holds no samples";
 /// The same, for a list without items.
 pub const EMPTY_SAMPLES: &str = "has no samples: its list is empty";
 
+/// What keeps media from being read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// Nothing stands in a place where something could: sets hold such places on purpose.
+    Nothing,
+    /// What stands there is not what it should be. It stays so until the data are other ones.
+    Content,
+    /// The system did not give it, and may at another time.
+    System,
+}
+
+/// Media that cannot be read: a sentence that reads well after their name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{sentence}")]
+pub struct ReadError {
+    /// What is the cause.
+    pub cause: Cause,
+    sentence: String,
+}
+
+impl ReadError {
+    /// An error of a cause.
+    pub fn new(cause: Cause, sentence: String) -> Self {
+        Self { cause, sentence }
+    }
+
+    /// Nothing stands there.
+    pub fn nothing(sentence: &str) -> Self {
+        Self { cause: Cause::Nothing, sentence: sentence.to_owned() }
+    }
+
+    /// The system's words on a file. That it ends too early is a fault of the file, which does not pass.
+    pub fn system(error: &std::io::Error) -> Self {
+        let cause = match error.kind() {
+            std::io::ErrorKind::UnexpectedEof | std::io::ErrorKind::InvalidData => Cause::Content,
+            _ => Cause::System,
+        };
+        Self { cause, sentence: format!("cannot be read: {error}") }
+    }
+
+    /// The same error in other words.
+    #[must_use]
+    pub fn in_words(self, words: impl FnOnce(&str) -> String) -> Self {
+        Self { sentence: words(&self.sentence), ..self }
+    }
+}
+
+/// A sentence without anything said of its cause is on what was read.
+impl From<String> for ReadError {
+    fn from(sentence: String) -> Self {
+        Self { cause: Cause::Content, sentence }
+    }
+}
+
+impl From<&str> for ReadError {
+    fn from(sentence: &str) -> Self {
+        sentence.to_owned().into()
+    }
+}
+
+/// For those who have nothing to do but to tell of it.
+impl From<ReadError> for String {
+    fn from(error: ReadError) -> Self {
+        error.sentence
+    }
+}
+
 /// Something that reads media inside a dataset's file, when they are wanted.
 pub trait ReadMedia: Send + Sync {
-    /// The media of a name. An error is a sentence that reads well after the name.
-    fn read_media(&self, name: &str) -> Result<MediaContent, String>;
+    /// The media of a name.
+    fn read_media(&self, name: &str) -> Result<MediaContent, ReadError>;
 }
 
 /// Media inside a dataset's file.
@@ -169,18 +236,18 @@ impl MediaSource {
         })
     }
 
-    /// All bytes, or samples. An error is a sentence that reads well after the source's name.
-    pub fn read(&self) -> Result<MediaContent, String> {
+    /// All bytes, or samples.
+    pub fn read(&self) -> Result<MediaContent, ReadError> {
         match self {
             Self::File(path) => {
                 let mut bytes = Vec::new();
                 File::open(path)
                     .and_then(|mut file| file.read_to_end(&mut bytes))
-                    .map_err(|e| format!("cannot be read: {e}"))?;
+                    .map_err(|e| ReadError::system(&e))?;
                 Ok(MediaContent::File(bytes.into()))
             }
             Self::Embedded(embedded) => embedded.reader.read_media(&embedded.name),
-            Self::Joined(joined) => joined.join().map(|joint| MediaContent::File(joint.file)),
+            Self::Joined(joined) => Ok(MediaContent::File(joined.join()?.file)),
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::dataset::prepared::Counts;
+use crate::dataset::prepared::{Counts, Sentences};
 use crate::media::Form;
 
 /// Problems that a record names; the others are counted.
@@ -60,9 +60,11 @@ pub(super) struct Counting {
     seconds: f64,
     seen: HashSet<[u8; 16]>,
     keys: HashSet<[u8; 16]>,
+    passages: HashSet<[u8; 16]>,
 }
 
-fn hash(text: &str) -> [u8; 16] {
+/// A short hash of a name: sets have millions.
+pub(super) fn hash(text: &str) -> [u8; 16] {
     let mut out = [0; 16];
     blake3::Hasher::new().update(text.as_bytes()).finalize_xof().fill(&mut out);
     out
@@ -98,8 +100,34 @@ impl Counting {
         }
     }
 
+    /// What is recorded of a passage, which other rows may ask about too.
+    pub(super) fn sentences(&mut self, passage: &str, found: Sentences) {
+        if self.passages.insert(hash(passage)) {
+            let sum = self.counts.sentences.get_or_insert_default();
+            sum.recorded += found.recorded;
+            sum.missing += found.missing;
+            sum.several += found.several;
+        }
+    }
+
     /// Whether a row of this key came already.
     pub(super) fn again(&mut self, key: &str) -> bool {
         !self.keys.insert(hash(key))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_passage_is_counted_once_however_many_rows_ask_about_it() {
+        let mut counting = Counting::default();
+        assert_eq!(counting.counts.sentences, None);
+        let found = Sentences { recorded: 3, missing: 1, several: 2 };
+        for passage in ["a", "b", "a"] {
+            counting.sentences(passage, found);
+        }
+        assert_eq!(counting.counts.sentences, Some(Sentences { recorded: 6, missing: 2, several: 4 }));
     }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::benchmark::sources::SourcesError;
 use crate::dataset::DatasetError;
+use crate::dataset::fetched::RecordError;
 
 /// Data that cannot be prepared.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +29,9 @@ pub enum PrepareError {
         /// What to do.
         remedy: String,
     },
+    /// The record of the fetch cannot be used.
+    #[error(transparent)]
+    Fetched(#[from] RecordError),
     /// Languages were named that cannot be.
     #[error("--languages: {0}")]
     Languages(String),

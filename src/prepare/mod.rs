@@ -9,12 +9,17 @@
 //! media come from `dataset`, files of media are made by `media`.
 
 mod counting;
+mod ending;
 mod error;
 pub mod evidence;
+mod files;
+mod going;
 pub mod layout;
 mod part;
 mod plan;
+mod pool;
 mod store;
+mod verify;
 mod work;
 
 pub use error::PrepareError;

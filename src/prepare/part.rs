@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::PrepareError;
 use super::counting::FileNote;
-use super::store::{holds_its_content, sync};
+use super::files::{holds_its_content, sync};
 use crate::dataset::prepared::{FOLDER, SourceRecord};
 
 /// What a part is of. A journal of another is begun anew.

@@ -4,8 +4,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::common::Finished;
-use crate::hub_server::{Fault, HubServer, Repo};
-use crate::scene::{Scene, hub_part, noise};
+use crate::hub_server::{Fault, HubServer, Repo, sha256};
+use crate::scene::{Scene, hub_part, noise, web_part};
 
 /// Waits until so many bytes of a path were sent.
 fn wait_for(server: &HubServer, part: &str, bytes: u64) {
@@ -202,4 +202,48 @@ fn two_versions_of_a_plain_file_are_never_put_together() {
         scene.fetch(&[]).exits_with(0).prints("not verified, no published hash: f.bin");
         assert_eq!(scene.data("f.bin").unwrap(), new, "told {told}");
     }
+}
+
+#[test]
+fn files_of_one_content_are_one_download_that_takes_one_place() {
+    let scene = Scene::new();
+    let (same, other) = (noise(1, 300_000), noise(2, 50_000));
+    let files = [("a.bin", same.clone()), ("b.bin", same.clone()), ("c.bin", other.clone())];
+    scene.server.put("datasets/org/set", Repo::new(files));
+    scene.describe(&hub_part("audio", "path = \"*.bin\""));
+    // It hangs and is begun again: meanwhile the second place is free for another content.
+    scene.server.fault("a.bin?signature", Fault::Stall(100_000));
+    scene.fetch(&["--jobs", "2"]).exits_with(0);
+    for (name, bytes) in [("a.bin", &same), ("b.bin", &same), ("c.bin", &other)] {
+        assert!(scene.data(name).as_ref() == Some(bytes), "{name}");
+    }
+    let log = scene.server.take_log();
+    let asked = log.iter().filter(|logged| logged.method == "GET" && logged.path.contains("signature"));
+    let asked: Vec<&str> =
+        asked.filter_map(|logged| logged.path.split('?').next()?.rsplit('/').next()).collect();
+    assert_eq!(asked.iter().filter(|name| **name == "a.bin").count(), 2, "{asked:?}");
+    assert!(
+        asked.last() == Some(&"a.bin") && asked.contains(&"c.bin") && !asked.contains(&"b.bin"),
+        "{asked:?}"
+    );
+    let record = scene.record();
+    let files =
+        record["origins"]["hub:datasets/org/set"]["sets"]["*.bin"]["files"].as_array().unwrap().clone();
+    assert_eq!(files.len(), 3);
+    assert_eq!((&files[0]["sha256"], &files[0]["verified"]), (&files[1]["sha256"], &files[1]["verified"]));
+    scene.fetch(&[]).exits_with(0).prints("complete");
+}
+
+#[test]
+fn a_plain_file_of_a_published_hash_that_came_already_is_copied() {
+    let scene = Scene::new();
+    let bytes = noise(3, 20_000);
+    let again = format!("[[part.file]]\npath = \"g.bin\"\nbytes = 20000\nsha256 = \"{}\"\n", sha256(&bytes));
+    scene.describe(&format!("{}{again}", web_part(&bytes, true)));
+    // Its server has one of them: the other is never asked for.
+    scene.server.put_web("/raw/own/repo/c0ffee/f.bin", &bytes);
+    scene.fetch(&[]).exits_with(0).prints("2 files");
+    assert_eq!((scene.data("f.bin"), scene.data("g.bin")), (Some(bytes.clone()), Some(bytes)));
+    assert_eq!(scene.server.sent("g.bin"), 0);
+    scene.fetch(&["--verify"]).exits_with(0);
 }

@@ -38,6 +38,67 @@ fn what_could_not_be_read_is_shown_and_tried_again() {
     finish(&mut prepare("simplevqa", data, &[])).exits_with(0).prints("prepared already");
 }
 
+/// A Parquet file of SimpleVQA whose second image has neither bytes nor a path.
+fn without_an_image(path: &Path) {
+    let image = std::fs::read(fixture("simplevqa-struct").join("images/5.png")).unwrap();
+    let bytes: ArrayRef = Arc::new(BinaryArray::from_iter([Some(&image), None]));
+    let paths: ArrayRef = Arc::new(StringArray::from(vec![Some("1.png"), None]));
+    let images = StructArray::try_from(vec![("bytes", bytes), ("path", paths)]).unwrap();
+    let text = |values: Vec<&str>| -> ArrayRef { Arc::new(StringArray::from(values)) };
+    let batch = RecordBatch::try_from_iter([
+        ("data_id", Arc::new(Int64Array::from(vec![1, 2])) as ArrayRef),
+        ("image", Arc::new(images) as ArrayRef),
+        ("question", text(vec!["What is it?", "And this?"])),
+        ("answer", text(vec!["A", "B"])),
+    ]);
+    let batch = batch.unwrap();
+    let file = std::fs::File::create(path).unwrap();
+    let mut writer = ArrowWriter::try_new(file, batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+}
+
+#[test]
+fn what_is_wrong_in_the_published_rows_is_not_tried_again() {
+    let stays = "only another published file helps";
+    let check = |data: &Path, problems: u64, says: &[&str]| {
+        let first = finish(&mut prepare("simplevqa", data, &[])).exits_with(1);
+        assert!(first.stdout.contains("which the same command would meet again"), "{}", first.stdout);
+        let mut said = first.says(stays);
+        for text in says {
+            said = said.says(text);
+        }
+        let counts = record(data)["sets"]["test"]["counts"].clone();
+        assert_eq!((&counts["problems"], &counts["faults"]), (&problems.into(), &0.into()), "{counts}");
+        // Nothing is left for another time, and nothing is done again.
+        assert!(!data.join("prepared/.work").exists());
+        finish(&mut prepare("simplevqa", data, &[]))
+            .exits_with(1)
+            .prints("test: prepared already; ")
+            .says(stays);
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let rubbish = "neither base64 nor a path, ".repeat(50);
+    let rows =
+        [("1", rubbish.as_str()), ("2", "../../out.png"), ("3", "/etc/hostname")].map(|(id, image)| {
+            let row = serde_json::json!({"data_id": id, "image": image, "question": "?", "answer": "a"});
+            row.to_string()
+        });
+    std::fs::write(dir.path().join("test.jsonl"), rows.join("\n") + "\nno row at all\n").unwrap();
+    let says = [
+        "test: test.jsonl#0.image: is ",
+        "correct the row, or get the file again",
+        "test: ../../out.png: a media name must stay within the folder of the data",
+        "test: /etc/hostname: a media name must stay within",
+        "test.jsonl:4: not valid JSON",
+    ];
+    check(dir.path(), 4, &says);
+    let dir = tempfile::tempdir().unwrap();
+    without_an_image(&dir.path().join("test.parquet"));
+    let says = ["test.parquet: row 2: `image` holds neither bytes nor a path", "get it again"];
+    check(dir.path(), 1, &says);
+}
+
 #[test]
 fn a_clip_that_was_cut_since_is_refused_and_made_again() {
     let dir = tempfile::tempdir().unwrap();
@@ -165,9 +226,10 @@ fn a_file_that_changed_since_it_was_fetched_is_not_prepared() {
     let data = dir.path();
     copy(&fixture("2m-belebele-f32"), data);
     let fetched = |sha256: &str| {
-        let file = serde_json::json!({"path": "amh_Ethi.parquet", "sha256": sha256});
+        let file = serde_json::json!({"path": "amh_Ethi.parquet", "bytes": 1, "sha256": sha256, "verified": "sha256"});
         let sets = serde_json::json!({"x": {"complete": true, "files": [file]}});
-        let record = serde_json::json!({"version": 1, "origins": {"https://x.example": {"sets": sets}}});
+        let record = serde_json::json!({"version": 1, "benchmark": "2m-belebele", "harness": "0", "time": "",
+            "licence": "CC", "origins": {"https://x.example": {"sets": sets}}});
         std::fs::write(data.join("fetch.json"), record.to_string()).unwrap();
     };
     fetched(&"0".repeat(64));
@@ -176,6 +238,10 @@ fn a_file_that_changed_since_it_was_fetched_is_not_prepared() {
     let refused = refused.says("`harness fetch 2m-belebele`");
     assert!(!data.join("prepared/prepare.json").exists());
     let said = refused.stderr.split("its sha256 is ").nth(1).unwrap();
+    // A record that cannot be read vouches for nothing, and is not passed over.
+    std::fs::write(data.join("fetch.json"), "{").unwrap();
+    let refused = finish(&mut prepare("2m-belebele", data, &[])).exits_with(2);
+    refused.says("fetch.json: this is no record of a fetch").says("move it away");
     fetched(&said[..64]);
     finish(&mut prepare("2m-belebele", data, &[])).exits_with(0);
 }

@@ -22,6 +22,7 @@ use super::shape::{Media, Shapes};
 use crate::dataset::DatasetError;
 use crate::dataset::cursor::{Cells, Decoded, Forward, Start};
 use crate::dataset::rows::{Fingerprint, FingerprintKind};
+use crate::media::ReadError;
 use crate::types::Digest;
 
 /// The largest head of a message, in bytes: heads hold no data.
@@ -70,12 +71,12 @@ pub(super) fn reason(error: impl std::fmt::Display) -> String {
 }
 
 /// Reads a part of a file.
-pub(super) fn read_at(file: &mut (impl Read + Seek), place: u64, length: u64) -> Result<Vec<u8>, String> {
-    let cannot = |e: std::io::Error| format!("cannot be read: {e}");
+pub(super) fn read_at(file: &mut (impl Read + Seek), place: u64, length: u64) -> Result<Vec<u8>, ReadError> {
+    let cannot = |e: std::io::Error| ReadError::system(&e);
     file.seek(SeekFrom::Start(place)).map_err(cannot)?;
     let mut bytes = Vec::new();
     file.take(length).read_to_end(&mut bytes).map_err(cannot)?;
-    if bytes.len() as u64 == length { Ok(bytes) } else { Err("is cut short: get the file again".to_owned()) }
+    if bytes.len() as u64 == length { Ok(bytes) } else { Err("is cut short: get the file again".into()) }
 }
 
 /// Whether a column lies in buffers of its own, in a way that the walk knows.
@@ -230,8 +231,8 @@ impl ArrowFile {
     }
 
     /// Columns of a batch, decoded from all of its bytes.
-    pub(super) fn decode(&self, batch: &Batch, columns: Option<&[usize]>) -> Result<RecordBatch, String> {
-        let mut file = File::open(&self.path).map_err(|e| format!("cannot be read: {e}"))?;
+    pub(super) fn decode(&self, batch: &Batch, columns: Option<&[usize]>) -> Result<RecordBatch, ReadError> {
+        let mut file = File::open(&self.path).map_err(|e| ReadError::system(&e))?;
         let head = read_at(&mut file, batch.part.head, batch.part.head_length)?;
         let message = arrow_ipc::root_as_message(&head).map_err(reason)?;
         let body = Buffer::from_vec(read_at(&mut file, batch.part.body, batch.part.body_length)?);
@@ -239,7 +240,7 @@ impl ArrowFile {
         check_buffers(&heads, &body)?;
         RecordBatchDecoder::try_new(&body, heads, Arc::clone(&self.schema), &self.dictionaries, &self.version)
             .and_then(|decoder| decoder.with_projection(columns).read_record_batch())
-            .map_err(|e| format!("cannot be decoded: {}; get the file again", reason(e)))
+            .map_err(|e| format!("cannot be decoded: {}; get the file again", reason(e)).into())
     }
 
     /// What starts a cursor in a column whose batches must be read whole.
@@ -255,7 +256,7 @@ struct WholeStart {
 }
 
 impl Start for WholeStart {
-    fn start(&self, row: u64) -> Result<Box<dyn Forward>, String> {
+    fn start(&self, row: u64) -> Result<Box<dyn Forward>, ReadError> {
         let batch = self.file.batch_of(row).ok_or_else(|| format!("the file has no row {row}"))?;
         let decoded = self.file.decode(batch, Some(&[self.column]))?;
         let column = decoded.columns().first().ok_or("the column is not there")?;

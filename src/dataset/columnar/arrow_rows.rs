@@ -16,6 +16,7 @@ use super::json::{Naming, Presence};
 use super::shape::{Kind, Shapes, is_binary, leaves};
 use crate::dataset::rows::{FileRows, Fingerprint};
 use crate::dataset::{Row, RowError, Unit};
+use crate::media::ReadError;
 
 /// The heads of a batch: its nodes (length and nulls of every array) and its buffers (place and length).
 pub(super) struct Heads {
@@ -25,7 +26,7 @@ pub(super) struct Heads {
 
 impl Heads {
     /// Reads the heads of a batch, and checks that its buffers lie within it.
-    pub(super) fn read(file: &mut File, part: &Part) -> Result<Self, String> {
+    pub(super) fn read(file: &mut File, part: &Part) -> Result<Self, ReadError> {
         let head = read_at(file, part.head, part.head_length)?;
         let message = arrow_ipc::root_as_message(&head).map_err(reason)?;
         let batch = message.header_as_record_batch().ok_or("was changed while it was read")?;
@@ -74,7 +75,7 @@ impl Load<'_> {
     }
 
     /// The next buffer.
-    fn bytes(&mut self) -> Result<Buffer, String> {
+    fn bytes(&mut self) -> Result<Buffer, ReadError> {
         let (place, length) = *self.heads.buffers.get(self.buffer).ok_or(FEW)?;
         self.buffer += 1;
         if length == 0 {
@@ -84,7 +85,7 @@ impl Load<'_> {
     }
 
     /// The bits that tell which elements are there; none where all are.
-    fn validity(&mut self, nulls: usize) -> Result<Option<Buffer>, String> {
+    fn validity(&mut self, nulls: usize) -> Result<Option<Buffer>, ReadError> {
         let bytes = self.bytes()?;
         Ok((nulls > 0 && !bytes.is_empty()).then_some(bytes))
     }
@@ -108,7 +109,7 @@ impl Load<'_> {
     }
 
     /// A column; in place of media, flags that tell where they are.
-    fn column(&mut self, field: &Field) -> Result<(DataType, ArrayData), String> {
+    fn column(&mut self, field: &Field) -> Result<(DataType, ArrayData), ReadError> {
         let first = self.leaf;
         let below = leaves(field.data_type());
         let is_media = self.shapes.media.iter().any(|media| {
@@ -150,7 +151,7 @@ impl Load<'_> {
         build(kind, length, validity, own, children)
     }
 
-    fn child(&mut self, field: &FieldRef, children: &mut Vec<ArrayData>) -> Result<FieldRef, String> {
+    fn child(&mut self, field: &FieldRef, children: &mut Vec<ArrayData>) -> Result<FieldRef, ReadError> {
         let (kind, data) = self.column(field)?;
         children.push(data);
         // Damaged files may have nulls where the schema allows none.
@@ -158,14 +159,14 @@ impl Load<'_> {
     }
 
     /// Flags in place of a column, null where it is null.
-    fn flags(&mut self, kind: &DataType) -> Result<(DataType, ArrayData), String> {
+    fn flags(&mut self, kind: &DataType) -> Result<(DataType, ArrayData), ReadError> {
         let (length, nulls) = self.node()?;
         let validity = self.validity(nulls)?;
         self.buffer += buffers_of(kind).saturating_sub(1);
         self.pass(kind);
         // Each element takes some bytes of the batch, if only an offset.
         if length as u64 > self.part.body_length {
-            return Err(FEW.to_owned());
+            return Err(FEW.into());
         }
         let flags = Buffer::from_vec(vec![0_u8; length.div_ceil(8)]);
         build(DataType::Boolean, length, validity, vec![flags], Vec::new())
@@ -179,7 +180,7 @@ fn build(
     validity: Option<Buffer>,
     own: Vec<Buffer>,
     children: Vec<ArrayData>,
-) -> Result<(DataType, ArrayData), String> {
+) -> Result<(DataType, ArrayData), ReadError> {
     let builder = ArrayData::builder(kind.clone())
         .len(length)
         .null_bit_buffer(validity)
@@ -193,7 +194,7 @@ fn build(
 }
 
 /// The columns of a batch, media left out. Columns that are left out of rows stand empty.
-fn load(file: &ArrowFile, open: &mut File, batch: &Batch) -> Result<Vec<ArrayRef>, String> {
+fn load(file: &ArrowFile, open: &mut File, batch: &Batch) -> Result<Vec<ArrayRef>, ReadError> {
     let rows = usize::try_from(batch.end - batch.first).map_err(|_| FEW)?;
     let columns: Vec<ArrayRef> = if file.whole {
         file.decode(batch, None)?.columns().to_vec()
@@ -205,7 +206,7 @@ fn load(file: &ArrowFile, open: &mut File, batch: &Batch) -> Result<Vec<ArrayRef
         fields.map(|field| load.column(field).map(|(_, data)| make_array(data))).collect::<Result<_, _>>()?
     };
     if columns.iter().any(|column| column.len() != rows) {
-        return Err("has a batch whose columns differ in length: get the file again".to_owned());
+        return Err("has a batch whose columns differ in length: get the file again".into());
     }
     Ok(columns)
 }
@@ -220,7 +221,7 @@ pub(super) struct ArrowRows {
     next: u64,
     end: u64,
     /// Why the rest of the batch cannot be read.
-    lost: Option<String>,
+    lost: Option<ReadError>,
 }
 
 impl ArrowFile {
@@ -242,14 +243,14 @@ impl ArrowFile {
 }
 
 impl ArrowRows {
-    fn open(&mut self, batch: &Batch) -> Result<Vec<ArrayRef>, String> {
+    fn open(&mut self, batch: &Batch) -> Result<Vec<ArrayRef>, ReadError> {
         let open = match &mut self.open {
             Some(open) => open,
-            none => none.insert(File::open(&self.file.path).map_err(|e| format!("cannot be read: {e}"))?),
+            none => none.insert(File::open(&self.file.path).map_err(|e| ReadError::system(&e))?),
         };
         let file = &self.file;
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| load(file, open, batch)))
-            .unwrap_or_else(|_| Err("the Arrow decoder failed on it".to_owned()))
+            .unwrap_or_else(|_| Err("makes the Arrow decoder fail: get the file again".into()))
     }
 
     fn value(&self, row: u64, at: usize) -> Result<serde_json::Value, String> {
@@ -278,22 +279,24 @@ impl FileRows for ArrowRows {
             self.lost = None;
             match self.open(&batch) {
                 Ok(columns) => self.columns = columns,
-                Err(reason) => {
-                    self.lost = Some(format!("cannot be read, like all rows of its batch: it {reason}"));
+                Err(error) => {
+                    let words =
+                        |reason: &str| format!("cannot be read, like all rows of its batch: it {reason}");
+                    self.lost = Some(error.in_words(words));
                 }
             }
         }
         let row = self.next;
         self.next += 1;
         let path: &Arc<Path> = self.file.path();
-        let error = |message: String| Some(Err(RowError::new(path, row + 1, Unit::Row, message)));
+        let error = |error: ReadError| Some(Err(RowError::new(path, row + 1, Unit::Row, error)));
         if let Some(reason) = &self.lost {
             return error(reason.clone());
         }
         let first = self.file.batches.get(self.batch.saturating_sub(1)).map_or(0, |batch| batch.first);
         match self.value(row, (row - first) as usize) {
             Ok(value) => Some(Ok(Row::new(path, row + 1, Unit::Row, value))),
-            Err(message) => error(message),
+            Err(message) => error(message.into()),
         }
     }
 

@@ -14,7 +14,7 @@ use super::arrow_rows::{Heads, buffers_of};
 use super::cells::{field_of, samples, steps_to};
 use super::shape::{Kind, Media, is_binary, is_text};
 use crate::dataset::base64;
-use crate::media::{MediaContent, NO_SAMPLES};
+use crate::media::{Cause, MediaContent, NO_SAMPLES, ReadError};
 
 const NOWHERE: &str = "there is no such place in the row";
 const NULL: &str = "is null: the row holds no media there";
@@ -29,8 +29,8 @@ impl ArrowFile {
         column: usize,
         path: &[&str],
         media: &Media,
-    ) -> Result<MediaContent, String> {
-        let mut file = File::open(&self.path).map_err(|e| format!("cannot be read: {e}"))?;
+    ) -> Result<MediaContent, ReadError> {
+        let mut file = File::open(&self.path).map_err(|e| ReadError::system(&e))?;
         let heads = Heads::read(&mut file, &batch.part)?;
         let mut walk = Walk { file, body: batch.part.body, heads, node: 0, buffer: 0 };
         let fields = self.schema.fields();
@@ -64,44 +64,44 @@ impl Walk {
     }
 
     /// A part of a buffer.
-    fn bytes(&mut self, buffer: usize, start: u64, length: u64) -> Result<Vec<u8>, String> {
+    fn bytes(&mut self, buffer: usize, start: u64, length: u64) -> Result<Vec<u8>, ReadError> {
         let (place, all) = *self.heads.buffers.get(buffer).ok_or(OUTSIDE)?;
         if start.checked_add(length).is_none_or(|end| end > all) {
-            return Err(OUTSIDE.to_owned());
+            return Err(OUTSIDE.into());
         }
         read_at(&mut self.file, self.body + place + start, length)
     }
 
     /// Enters an array: its first own buffer, if its element is there.
-    fn enter(&mut self, kind: &DataType, at: u64) -> Result<usize, String> {
+    fn enter(&mut self, kind: &DataType, at: u64) -> Result<usize, ReadError> {
         let (length, nulls) = *self.heads.nodes.get(self.node).ok_or(OUTSIDE)?;
         let validity = self.buffer;
         self.node += 1;
         self.buffer += buffers_of(kind);
         if at >= length {
-            return Err(NOWHERE.to_owned());
+            return Err(NOWHERE.into());
         }
         if *kind == DataType::Null {
-            return Err(NULL.to_owned());
+            return Err(NULL.into());
         }
         if nulls > 0 && self.heads.buffers.get(validity).is_some_and(|(_, length)| *length > 0) {
             let byte = self.bytes(validity, at / 8, 1)?.first().copied().unwrap_or_default();
             if byte >> (at % 8) & 1 == 0 {
-                return Err(NULL.to_owned());
+                return Err(NULL.into());
             }
         }
         Ok(validity + 1)
     }
 
     /// Two offsets that stand one after the other.
-    fn offsets(&mut self, buffer: usize, at: u64, wide: bool) -> Result<(u64, u64), String> {
+    fn offsets(&mut self, buffer: usize, at: u64, wide: bool) -> Result<(u64, u64), ReadError> {
         let width = if wide { 8 } else { 4 };
         let bytes = self.bytes(buffer, at.checked_mul(width).ok_or(OUTSIDE)?, 2 * width)?;
         let (from, to) = bytes.split_at_checked(width as usize).ok_or(OUTSIDE)?;
         let offset =
             |bytes: &[u8]| bytes.iter().rev().fold(0_u64, |value, byte| value << 8 | u64::from(*byte));
         let (from, to) = (offset(from), offset(to));
-        if from <= to { Ok((from, to)) } else { Err(OUTSIDE.to_owned()) }
+        if from <= to { Ok((from, to)) } else { Err(OUTSIDE.into()) }
     }
 
     fn find(
@@ -110,7 +110,7 @@ impl Walk {
         at: u64,
         path: &[&str],
         media: &Kind,
-    ) -> Result<MediaContent, String> {
+    ) -> Result<MediaContent, ReadError> {
         let there = steps_to(path, media).is_some_and(<[&str]>::is_empty);
         match kind {
             DataType::Struct(fields) => {
@@ -134,12 +134,12 @@ impl Walk {
                 self.find(item.data_type(), at, rest, media)
             }
             _ if there => self.value(kind, at, media),
-            _ => Err(NOWHERE.to_owned()),
+            _ => Err(NOWHERE.into()),
         }
     }
 
     /// The elements of a list.
-    fn range(&mut self, kind: &DataType, own: usize, at: u64) -> Result<(u64, u64), String> {
+    fn range(&mut self, kind: &DataType, own: usize, at: u64) -> Result<(u64, u64), ReadError> {
         match kind {
             DataType::FixedSizeList(_, size) => {
                 let size = u64::try_from(*size).map_err(|_| OUTSIDE)?;
@@ -152,7 +152,7 @@ impl Walk {
     }
 
     /// Binary, or text in base64.
-    fn value(&mut self, kind: &DataType, at: u64, media: &Kind) -> Result<MediaContent, String> {
+    fn value(&mut self, kind: &DataType, at: u64, media: &Kind) -> Result<MediaContent, ReadError> {
         let own = self.enter(kind, at)?;
         let bytes = match kind {
             DataType::FixedSizeBinary(size) => {
@@ -167,13 +167,13 @@ impl Walk {
             _ => return Err(NOWHERE.to_owned()),
         };
         match media {
-            Kind::Base64 => base64::decode(&String::from_utf8(bytes).map_err(|_| "is not UTF-8")?),
+            Kind::Base64 => Ok(base64::decode(&String::from_utf8(bytes).map_err(|_| "is not UTF-8")?)?),
             _ => Ok(MediaContent::File(Bytes::from(bytes))),
         }
     }
 
     /// The media of a struct that was entered.
-    fn extract(&mut self, fields: &Fields, at: u64, media: &Kind) -> Result<MediaContent, String> {
+    fn extract(&mut self, fields: &Fields, at: u64, media: &Kind) -> Result<MediaContent, ReadError> {
         let (mut rate, mut values) = (None, None);
         for field in fields {
             let (node, buffer) = (self.node, self.buffer);
@@ -182,11 +182,12 @@ impl Walk {
             (self.node, self.buffer) = (node, buffer);
             match media {
                 Kind::File { .. } if field.name() == "bytes" => {
-                    return self.value(field.data_type(), at, media).map_err(|reason| match &*reason {
-                        NULL => {
-                            "holds no bytes: the set was saved without its media; get it again".to_owned()
+                    return self.value(field.data_type(), at, media).map_err(|error| {
+                        if error == ReadError::from(NULL) {
+                            "holds no bytes: the set was saved without its media; get it again".into()
+                        } else {
+                            error
                         }
-                        _ => reason,
                     });
                 }
                 Kind::Samples { field: name } if field.name() == name => {
@@ -201,20 +202,23 @@ impl Walk {
             }
             (self.node, self.buffer) = after;
         }
-        samples(&values.ok_or(NO_SAMPLES)?, rate)
+        samples(&values.ok_or_else(|| ReadError::nothing(NO_SAMPLES))?, rate)
     }
 
     /// The numbers of a list.
-    fn numbers(&mut self, kind: &DataType, at: u64) -> Result<ArrayRef, String> {
+    fn numbers(&mut self, kind: &DataType, at: u64) -> Result<ArrayRef, ReadError> {
         let (DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _)) = kind
         else {
-            return Err("holds no list of samples".to_owned());
+            return Err("holds no list of samples".into());
         };
-        let own = self.enter(kind, at).map_err(|_| "holds no samples")?;
+        let own = self.enter(kind, at).map_err(|error| match error.cause {
+            Cause::System => error,
+            Cause::Nothing | Cause::Content => ReadError::nothing(NO_SAMPLES),
+        })?;
         let (from, to) = self.range(kind, own, at)?;
         let (length, nulls) = *self.heads.nodes.get(self.node).ok_or(OUTSIDE)?;
         if to > length {
-            return Err(OUTSIDE.to_owned());
+            return Err(OUTSIDE.into());
         }
         if nulls > 0 {
             // One pass over the bits tells whether the nulls are in this list.
@@ -225,14 +229,14 @@ impl Walk {
                 bits.get((bit / 8) as usize).is_some_and(|byte| byte >> (bit % 8) & 1 == 0)
             };
             if (from..to).any(null) {
-                return Err("has samples that are null: get the file again".to_owned());
+                return Err("has samples that are null: get the file again".into());
             }
         }
         self.array(item, self.buffer + 1, from, to - from)
     }
 
     /// Numbers of fixed width out of a buffer.
-    fn array(&mut self, field: &Field, buffer: usize, from: u64, count: u64) -> Result<ArrayRef, String> {
+    fn array(&mut self, field: &Field, buffer: usize, from: u64, count: u64) -> Result<ArrayRef, ReadError> {
         let kind = field.data_type();
         let width = kind.primitive_width().ok_or("has samples or a rate that are no numbers")? as u64;
         let start = from.checked_mul(width).ok_or(OUTSIDE)?;

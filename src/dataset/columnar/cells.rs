@@ -12,7 +12,7 @@ use super::json::{items, json};
 use super::shape::{Kind, Shape};
 use crate::dataset::base64;
 use crate::dataset::cursor::Cells;
-use crate::media::{EMPTY_SAMPLES, MediaContent, NO_SAMPLES, RawSamples, SampleValues};
+use crate::media::{EMPTY_SAMPLES, MediaContent, NO_SAMPLES, RawSamples, ReadError, SampleValues};
 
 /// A row of one column.
 pub(super) struct RowCells {
@@ -27,7 +27,7 @@ impl Cells for RowCells {
         self.weight
     }
 
-    fn media(&self, path: &[&str]) -> Result<MediaContent, String> {
+    fn media(&self, path: &[&str]) -> Result<MediaContent, ReadError> {
         find(&self.column, 0, path, &self.kind)
     }
 }
@@ -52,13 +52,13 @@ pub(super) fn field_of<'p, 's, N: AsRef<str>>(
     })
 }
 
-fn find(array: &dyn Array, at: usize, path: &[&str], kind: &Kind) -> Result<MediaContent, String> {
+fn find(array: &dyn Array, at: usize, path: &[&str], kind: &Kind) -> Result<MediaContent, ReadError> {
     const NOWHERE: &str = "there is no such place in the row";
     if at >= array.len() {
-        return Err(NOWHERE.to_owned());
+        return Err(NOWHERE.into());
     }
     if array.is_null(at) {
-        return Err("is null: the row holds no media there".to_owned());
+        return Err("is null: the row holds no media there".into());
     }
     if steps_to(path, kind).is_some_and(<[&str]>::is_empty) {
         return extract(array, at, kind);
@@ -89,41 +89,46 @@ fn binary(array: &dyn Array, at: usize) -> Option<Bytes> {
     Some(Bytes::copy_from_slice(bytes))
 }
 
-fn extract(array: &dyn Array, at: usize, kind: &Kind) -> Result<MediaContent, String> {
+fn extract(array: &dyn Array, at: usize, kind: &Kind) -> Result<MediaContent, ReadError> {
     const NO_BYTES: &str = "holds no bytes: the set was saved without its media; get it again";
     match kind {
-        Kind::Binary => binary(array, at).map(MediaContent::File).ok_or_else(|| NO_BYTES.to_owned()),
+        Kind::Binary => Ok(binary(array, at).map(MediaContent::File).ok_or(NO_BYTES)?),
         Kind::File { .. } => {
             let bytes =
                 array.as_struct_opt().and_then(|columns| binary(columns.column_by_name("bytes")?, at));
-            bytes.map(MediaContent::File).ok_or_else(|| NO_BYTES.to_owned())
+            Ok(bytes.map(MediaContent::File).ok_or(NO_BYTES)?)
         }
-        Kind::Base64 => base64::decode(json(array, at).as_str().ok_or("holds no text in place of an image")?),
+        Kind::Base64 => {
+            Ok(base64::decode(json(array, at).as_str().ok_or("holds no text in place of an image")?)?)
+        }
         Kind::Samples { field } => {
             let columns = array.as_struct_opt().ok_or("holds no samples")?;
             let rate = columns.column_by_name("sampling_rate").map(|column| json(column, at));
             let list = columns.column_by_name(field).filter(|list| list.is_valid(at));
-            let values = list.and_then(|list| items(list, at)).ok_or(NO_SAMPLES)?;
+            let values =
+                list.and_then(|list| items(list, at)).ok_or_else(|| ReadError::nothing(NO_SAMPLES))?;
             samples(&values, rate.and_then(|rate| rate.as_f64()))
         }
     }
 }
 
 /// Samples from their array and rate.
-pub(super) fn samples(values: &ArrayRef, rate: Option<f64>) -> Result<MediaContent, String> {
+pub(super) fn samples(values: &ArrayRef, rate: Option<f64>) -> Result<MediaContent, ReadError> {
     let rate = rate.filter(|rate| rate.fract() == 0.0 && (1.0..=f64::from(u32::MAX)).contains(rate));
     let rate = rate.ok_or("has no `sampling_rate` that is a whole number of Hz")? as u32;
     if values.null_count() > 0 {
-        return Err("has samples that are null: get the file again".to_owned());
+        return Err("has samples that are null: get the file again".into());
     }
     if values.is_empty() {
-        return Err(EMPTY_SAMPLES.to_owned());
+        return Err(ReadError::nothing(EMPTY_SAMPLES));
     }
     let values = match values.data_type() {
         DataType::Int16 => SampleValues::I16(values.as_primitive::<Int16Type>().values().to_vec()),
         DataType::Float32 => SampleValues::F32(values.as_primitive::<Float32Type>().values().to_vec()),
         DataType::Float64 => SampleValues::F64(values.as_primitive::<Float64Type>().values().to_vec()),
-        other => return Err(format!("has samples of type {other}; expected floats or 16-bit integers")),
+        other => {
+            return Err(format!("has samples of type {other}; expected floats or 16-bit integers").into());
+        }
     };
     Ok(MediaContent::Samples(RawSamples { rate, values }))
 }

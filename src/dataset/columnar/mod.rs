@@ -11,6 +11,7 @@ mod json;
 mod parquet;
 mod place;
 mod shape;
+mod watched;
 
 pub(super) use arrow::ArrowFile;
 pub(super) use parquet::ParquetFile;

@@ -21,9 +21,11 @@ use parquet::arrow::arrow_reader::{
 use super::cells::rows_of;
 use super::json::{Naming, Presence};
 use super::shape::{Kind, Media, Shapes};
+use super::watched::{Failed, Watched};
 use crate::dataset::cursor::{Decoded, Forward, Start};
 use crate::dataset::rows::{FileRows, Fingerprint, FingerprintKind};
 use crate::dataset::{DatasetError, Row, RowError, Unit};
+use crate::media::{Cause, ReadError};
 use crate::types::Digest;
 
 /// Bytes of rows that are decoded at once.
@@ -45,9 +47,8 @@ pub(in crate::dataset) struct ParquetFile {
 }
 
 /// A panic of the decoder, as an error: files may be damaged in ways that its authors did not think of.
-fn guarded<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(work))
-        .unwrap_or_else(|_| Err("the Parquet decoder failed on it".to_owned()))
+fn guarded<T, E: for<'a> From<&'a str>>(work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err("the Parquet decoder failed on it".into()))
 }
 
 /// The library's words, without its prefix.
@@ -139,9 +140,10 @@ impl ParquetFile {
         }
     }
 
-    fn builder(&self) -> Result<ParquetRecordBatchReaderBuilder<File>, String> {
-        let file = File::open(&self.path).map_err(|e| format!("cannot be read: {e}"))?;
-        Ok(ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.meta.clone()))
+    fn builder(&self) -> Result<(ParquetRecordBatchReaderBuilder<Watched>, Failed), ReadError> {
+        let file = File::open(&self.path).map_err(|e| ReadError::system(&e))?;
+        let (file, failed) = Watched::new(file);
+        Ok((ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.meta.clone()), failed))
     }
 
     /// Rows of which the given leaves take up to a number of bytes.
@@ -154,7 +156,7 @@ impl ParquetFile {
     }
 
     /// A reader of a group's rows, with what is left out of them.
-    fn rows_of_group(&self, group: usize) -> Result<(ParquetRecordBatchReader, Vec<Presence>), String> {
+    fn rows_of_group(&self, group: usize) -> Result<Group, ReadError> {
         let presence: Vec<_> = self.shapes.media.iter().map(|media| self.presence(group, media)).collect();
         let mut keep = vec![true; self.meta.parquet_schema().num_columns()];
         for (media, presence) in self.shapes.media.iter().zip(&presence) {
@@ -170,10 +172,11 @@ impl ParquetFile {
             keep.iter().enumerate().filter(|(_, keep)| **keep).map(|(leaf, _)| leaf).collect();
         let with_media = presence.contains(&Presence::Read);
         let size = self.batch(group, &leaves, if with_media { BATCH_WITH_MEDIA } else { BATCH });
-        let builder = self.builder()?;
+        let (builder, failed) = self.builder()?;
         let mask = ProjectionMask::leaves(builder.parquet_schema(), leaves);
         let reader = builder.with_projection(mask).with_row_groups(vec![group]).with_batch_size(size).build();
-        Ok((reader.map_err(reason)?, presence))
+        let reader = reader.map_err(|error| failed.or_content(reason(error)))?;
+        Ok(Group { reader, presence, failed })
     }
 
     /// The rows of each group.
@@ -193,7 +196,7 @@ impl ParquetFile {
             group,
             open: None,
             lost: 0..0,
-            reason: String::new(),
+            reason: None,
             batch: None,
             next: 0,
         })
@@ -205,42 +208,55 @@ impl ParquetFile {
     }
 }
 
+/// A group of rows that is being read.
+struct Group {
+    reader: ParquetRecordBatchReader,
+    /// What is known of its columns of media.
+    presence: Vec<Presence>,
+    failed: Failed,
+}
+
 /// The rows of a file.
 struct ParquetRows {
     file: Arc<ParquetFile>,
     /// The group that is opened next.
     group: usize,
-    open: Option<(ParquetRecordBatchReader, Vec<Presence>)>,
+    open: Option<Group>,
     batch: Option<(Arc<RecordBatch>, usize)>,
     /// The row that comes next, from 0.
     next: u64,
     /// Rows that cannot be read, and why.
     lost: Range<u64>,
-    reason: String,
+    reason: Option<ReadError>,
 }
 
 impl ParquetRows {
     /// The next batch of the open group; `None` at its end.
-    fn next_batch(&mut self) -> Result<Option<RecordBatch>, String> {
-        let Some((reader, _)) = &mut self.open else { return Ok(None) };
-        guarded(|| reader.next().transpose().map_err(reason))
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>, ReadError> {
+        let Some(Group { reader, failed, .. }) = &mut self.open else { return Ok(None) };
+        guarded(|| reader.next().transpose().map_err(|error| failed.or_content(reason(error))))
     }
 
     /// Gives up the rows of the current group that are left.
-    fn lose(&mut self, reason: &str) {
+    fn lose(&mut self, error: ReadError) {
         let group = self.group.saturating_sub(1);
         let end = self.file.groups.get(group).map_or(self.next, |rows| rows.end);
         self.lost = self.next..end;
         self.next = end;
         self.open = None;
         self.batch = None;
-        self.reason = format!(
-            "cannot be read, like all rows up to {end}, the end of row group {group}: {reason}; get the file again"
-        );
+        // Another copy of the file helps only where this one is bad.
+        let again = if error.cause == Cause::System { "" } else { "; get the file again" };
+        let words = |reason: &str| {
+            format!(
+                "cannot be read, like all rows up to {end}, the end of row group {group}: {reason}{again}"
+            )
+        };
+        self.reason = Some(error.in_words(words));
     }
 
     fn row(&self, batch: &RecordBatch, at: usize, row: u64) -> Result<serde_json::Value, String> {
-        let presence = self.open.as_ref().map(|(_, presence)| &**presence).unwrap_or_default();
+        let presence = self.open.as_ref().map(|open| &*open.presence).unwrap_or_default();
         let naming = Naming { file: &self.file.name, presence };
         let schema = batch.schema_ref();
         // The columns of the batch are those of the file, less those that were left out whole.
@@ -266,7 +282,8 @@ impl FileRows for ParquetRows {
         loop {
             let path: &Arc<Path> = &self.file.path;
             if let Some(row) = self.lost.next() {
-                return Some(Err(RowError::new(path, row + 1, Unit::Row, self.reason.clone())));
+                let reason = self.reason.clone().unwrap_or_else(|| "cannot be read".into());
+                return Some(Err(RowError::new(path, row + 1, Unit::Row, reason)));
             }
             if let Some((batch, at)) = &mut self.batch {
                 if *at < batch.num_rows() {
@@ -288,7 +305,7 @@ impl FileRows for ParquetRows {
                     let open = self.open.take().is_some();
                     let end = self.group.checked_sub(1).and_then(|group| self.file.groups.get(group));
                     if open && end.is_some_and(|rows| self.next < rows.end) {
-                        self.lose("it holds fewer rows than its footer declares");
+                        self.lose("it holds fewer rows than its footer declares".into());
                         continue;
                     }
                     let rows = self.file.groups.get(self.group)?.clone();
@@ -298,10 +315,10 @@ impl FileRows for ParquetRows {
                     self.group += 1;
                     match guarded(|| file.rows_of_group(group)) {
                         Ok(open) => self.open = Some(open),
-                        Err(reason) => self.lose(&reason),
+                        Err(reason) => self.lose(reason),
                     }
                 }
-                Err(reason) => self.lose(&reason),
+                Err(reason) => self.lose(reason),
             }
         }
     }
@@ -319,7 +336,7 @@ struct ParquetStart {
 
 impl ParquetStart {
     /// A reader of the column from a row on, which decodes at most so many rows at once; with that number.
-    fn reader(&self, row: u64, most: u64) -> Result<(ParquetRecordBatchReader, u64), String> {
+    fn reader(&self, row: u64, most: u64) -> Result<(ParquetRecordBatchReader, Failed, u64), ReadError> {
         let none = || format!("the file has no row {row}");
         let group = self.file.group_of(row).ok_or_else(none)?;
         let rows = self.file.groups.get(group).ok_or_else(none)?;
@@ -336,7 +353,7 @@ impl ParquetStart {
             RowSelector::skip(count(row - rows.start)?),
             RowSelector::select(count(last - row)?),
         ]);
-        let builder = self.file.builder()?;
+        let (builder, failed) = self.file.builder()?;
         let mask = ProjectionMask::leaves(builder.parquet_schema(), leaves);
         let reader = builder
             .with_projection(mask)
@@ -344,18 +361,19 @@ impl ParquetStart {
             .with_row_selection(selection)
             .with_batch_size(size)
             .build()
-            .map_err(reason)?;
-        Ok((reader, size as u64))
+            .map_err(|error| failed.or_content(reason(error)))?;
+        Ok((reader, failed, size as u64))
     }
 }
 
 impl Start for Arc<ParquetStart> {
-    fn start(&self, row: u64) -> Result<Box<dyn Forward>, String> {
-        let (reader, size) = self.reader(row, BATCH_WITH_MEDIA)?;
+    fn start(&self, row: u64) -> Result<Box<dyn Forward>, ReadError> {
+        let (reader, failed, size) = self.reader(row, BATCH_WITH_MEDIA)?;
         let rows = Vec::new().into_iter();
         Ok(Box::new(ParquetForward {
             start: Self::clone(self),
             reader,
+            failed,
             size,
             narrow_to: None,
             next: row,
@@ -371,6 +389,7 @@ impl Start for Arc<ParquetStart> {
 struct ParquetForward {
     start: Arc<ParquetStart>,
     reader: ParquetRecordBatchReader,
+    failed: Failed,
     /// Rows that the reader decodes at once.
     size: u64,
     /// Up to this row they are decoded one by one, after an error.
@@ -380,9 +399,9 @@ struct ParquetForward {
 }
 
 impl ParquetForward {
-    fn batch(&mut self) -> Option<Result<RecordBatch, String>> {
-        let reader = &mut self.reader;
-        guarded(|| reader.next().transpose().map_err(reason)).transpose()
+    fn batch(&mut self) -> Option<Result<RecordBatch, ReadError>> {
+        let Self { reader, failed, .. } = self;
+        guarded(|| reader.next().transpose().map_err(|error| failed.or_content(reason(error)))).transpose()
     }
 }
 
@@ -394,21 +413,25 @@ impl Forward for ParquetForward {
             return Some((row, Ok(cells)));
         }
         if self.narrow_to.is_some_and(|end| row >= end)
-            && let Ok((reader, size)) = self.start.reader(row, BATCH_WITH_MEDIA)
+            && let Ok((reader, failed, size)) = self.start.reader(row, BATCH_WITH_MEDIA)
         {
-            (self.reader, self.size, self.narrow_to) = (reader, size, None);
+            (self.reader, self.failed, self.size, self.narrow_to) = (reader, failed, size, None);
         }
         let mut batch = self.batch()?;
         // One bad page fails all rows that are decoded with it: those before it are read one by one.
         if batch.is_err()
             && self.size > 1
-            && let Ok((reader, size)) = self.start.reader(row, 1)
+            && let Ok((reader, failed, size)) = self.start.reader(row, 1)
         {
-            (self.reader, self.narrow_to, self.size) = (reader, Some(row + self.size), size);
+            (self.reader, self.failed) = (reader, failed);
+            (self.narrow_to, self.size) = (Some(row + self.size), size);
             batch = self.batch()?;
         }
         match batch {
-            Err(e) => Some((row, Err(format!("cannot be decoded: {e}; get the file again")))),
+            Err(e) if e.cause == Cause::System => {
+                Some((row, Err(e.in_words(|e| format!("cannot be read: {e}")))))
+            }
+            Err(e) => Some((row, Err(e.in_words(|e| format!("cannot be decoded: {e}; get the file again"))))),
             Ok(batch) => {
                 self.rows = rows_of(batch.columns().first()?, &self.start.media.kind).into_iter();
                 Some((row, Ok(self.rows.next()?)))

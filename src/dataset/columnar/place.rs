@@ -6,8 +6,8 @@ use super::arrow::ArrowFile;
 use super::cells::field_of;
 use super::parquet::ParquetFile;
 use super::shape::{Media, Shapes};
-use crate::dataset::cursor::{Cursor, Start};
-use crate::media::MediaContent;
+use crate::dataset::cursor::{Cursor, Decoded, Start};
+use crate::media::{MediaContent, ReadError};
 
 const NOWHERE: &str = "there is no such column of media";
 
@@ -32,9 +32,20 @@ impl ParquetFile {
         row: u64,
         path: &[&str],
         cursor: impl FnOnce(usize, &dyn Fn() -> Box<dyn Start>) -> Arc<Cursor>,
-    ) -> Result<MediaContent, String> {
+    ) -> Result<MediaContent, ReadError> {
         let (_, rest, media) = self.shapes.locate(path).ok_or(NOWHERE)?;
         cursor(media.id, &|| self.start(media)).row(row)?.media(rest)
+    }
+
+    /// The row of the column that media are in.
+    pub(in crate::dataset) fn row_of<'p, 's>(
+        self: &Arc<Self>,
+        row: u64,
+        path: &'p [&'s str],
+        cursor: impl FnOnce(usize, &dyn Fn() -> Box<dyn Start>) -> Arc<Cursor>,
+    ) -> Option<(Decoded, &'p [&'s str])> {
+        let (_, rest, media) = self.shapes.locate(path)?;
+        Some((cursor(media.id, &|| self.start(media)).row(row), rest))
     }
 }
 
@@ -50,12 +61,23 @@ impl ArrowFile {
         row: u64,
         path: &[&str],
         cursor: impl FnOnce(usize, &dyn Fn() -> Box<dyn Start>) -> Arc<Cursor>,
-    ) -> Result<MediaContent, String> {
+    ) -> Result<MediaContent, ReadError> {
         let (column, rest, media) = self.shapes.locate(path).ok_or(NOWHERE)?;
         if self.whole {
             return cursor(media.id, &|| self.start(column, media)).row(row)?.media(rest);
         }
         let batch = self.batch_of(row).ok_or_else(|| format!("the file has no row {row}"))?;
         self.walk(batch, row, column, rest, media)
+    }
+
+    /// The row of the column that media are in, where batches must be read whole.
+    pub(in crate::dataset) fn row_of<'p, 's>(
+        self: &Arc<Self>,
+        row: u64,
+        path: &'p [&'s str],
+        cursor: impl FnOnce(usize, &dyn Fn() -> Box<dyn Start>) -> Arc<Cursor>,
+    ) -> Option<(Decoded, &'p [&'s str])> {
+        let (column, rest, media) = self.shapes.locate(path).filter(|_| self.whole)?;
+        Some((cursor(media.id, &|| self.start(column, media)).row(row), rest))
     }
 }

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use super::{At, Found, Look, Made, Source, clip, missing, name_in, text};
 use crate::benchmark::sources;
+use crate::dataset::prepared::Sentences;
 use crate::dataset::{Choice, Dataset};
 use crate::prepare::PrepareError;
 use crate::prepare::store::{Saved, Store};
@@ -121,7 +122,7 @@ fn contradicts(item: &Value, saved: &Saved) -> Option<String> {
 }
 
 /// The recordings of a sentence, question or answer.
-fn clips(value: &Value, stem: &str, with_origin: bool, store: &mut Store<'_>) -> Result<Value, PrepareError> {
+fn clips(value: &Value, stem: &str, with_origin: bool, store: &mut Store) -> Result<Value, PrepareError> {
     let one = std::slice::from_ref(value);
     let items = match value {
         Value::Null => {
@@ -158,7 +159,24 @@ fn clips(value: &Value, stem: &str, with_origin: bool, store: &mut Store<'_>) ->
     Ok(Value::Array(out))
 }
 
-pub(super) fn row(row: &Map<String, Value>, at: At<'_>, store: &mut Store<'_>) -> Result<Made, PrepareError> {
+/// The passage of a row that was made, and what is recorded of its sentences.
+pub(super) fn sentences(row: &Value) -> Option<(String, Sentences)> {
+    let mut found = Sentences::default();
+    for sentence in row.get("sentences")?.as_array()? {
+        match sentence.get("segments").and_then(Value::as_array).map_or(0, Vec::len) {
+            0 => found.missing += 1,
+            recordings => {
+                found.recorded += 1;
+                // Each speaker has a recording of their own.
+                found.several += u64::from(recordings > 1);
+            }
+        }
+    }
+    let field = |name: &str| row.get(name).and_then(text).unwrap_or_default();
+    Some((format!("{}\0{}", field("link"), field("flores_passage")), found))
+}
+
+pub(super) fn row(row: &Map<String, Value>, at: At<'_>, store: &mut Store) -> Result<Made, PrepareError> {
     let field = |name: &str| row.get(name).and_then(text).unwrap_or_default();
     let (link, passage, number) = (field("link"), field("flores_passage"), field("question_number"));
     let dialect = field("dialect");
@@ -260,6 +278,17 @@ mod tests {
         assert!(contradicts(&bare, &saved("a.wav", Some(16000))).is_some());
         assert_eq!(contradicts(&json!({"audio": {"bytes": "x"}}), &saved("a.wav", Some(16000))), None);
         assert_eq!(contradicts(&json!("x"), &saved("a.mp3", None)), None);
+    }
+
+    #[test]
+    fn sentences_are_recorded_missing_or_read_by_several() {
+        let clips = |n: usize| json!({"text": "a", "segments": vec![json!({"audio": "a.wav"}); n]});
+        let row = json!({"link": "l", "flores_passage": "p", "question_number": 2,
+                         "sentences": [clips(1), clips(0), clips(3), clips(2), {"text": "b"}]});
+        let (passage, found) = sentences(&row).unwrap();
+        assert_eq!(passage, "l\0p");
+        assert_eq!(found, Sentences { recorded: 3, missing: 2, several: 2 });
+        assert_eq!(sentences(&json!({"audio": "x"})), None);
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub(super) fn look(data: &Path) -> Result<Look, PrepareError> {
     Ok(test(dataset))
 }
 
-pub(super) fn row(row: &Map<String, Value>, at: At<'_>, store: &mut Store<'_>) -> Result<Made, PrepareError> {
+pub(super) fn row(row: &Map<String, Value>, at: At<'_>, store: &mut Store) -> Result<Made, PrepareError> {
     let mut missing = Vec::new();
     let mut field = |what: &str, paths: &[&str]| {
         let found = first(row, paths).and_then(text);

@@ -59,7 +59,7 @@ pub(super) fn look(data: &Path) -> Result<Look, PrepareError> {
     Ok(Look::Sets(vec![Found { name: "test".to_owned(), sources }]))
 }
 
-pub(super) fn row(row: &Map<String, Value>, at: At<'_>, store: &mut Store<'_>) -> Result<Made, PrepareError> {
+pub(super) fn row(row: &Map<String, Value>, at: At<'_>, store: &mut Store) -> Result<Made, PrepareError> {
     let found = |paths: &[&str]| first(row, paths).and_then(text);
     let id = found(&["id", "index", "other_attributes.id", "other_attributes.index"]);
     let label = at.label.map(str::to_owned);

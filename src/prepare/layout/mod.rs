@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 
 use super::PrepareError;
 use super::store::{Saved, Store};
+use crate::dataset::prepared::Sentences;
 use crate::dataset::{Choice, Dataset, DatasetError};
 
 /// Files of rows that belong together.
@@ -103,7 +104,7 @@ impl Layout {
     }
 
     /// Makes a row; its media are kept.
-    pub(super) fn row(self, row: Value, at: At<'_>, store: &mut Store<'_>) -> Result<Made, PrepareError> {
+    pub(super) fn row(self, row: Value, at: At<'_>, store: &mut Store) -> Result<Made, PrepareError> {
         let row = match row {
             Value::Object(row) => row,
             other => Map::from_iter([("value".to_owned(), other)]),
@@ -114,6 +115,11 @@ impl Layout {
             Self::CpBench => cp_bench::row(&row, at, store),
             Self::SimpleVqa | Self::Cfever => simplevqa::row(row, at, store),
         }
+    }
+
+    /// Of a row that was made: what passage it asks about, and what is recorded of its sentences.
+    pub(super) fn sentences(self, row: &Value) -> Option<(String, Sentences)> {
+        if self == Self::Belebele { belebele::sentences(row) } else { None }
     }
 
     /// Puts rows together that belong together, where they must be; `None` where each stands for itself.

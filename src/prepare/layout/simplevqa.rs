@@ -15,11 +15,7 @@ pub(super) fn look(data: &Path) -> Result<Look, PrepareError> {
     one(data, &ignore.iter().map(String::as_str).collect::<Vec<_>>(), "simplevqa").map(test)
 }
 
-pub(super) fn row(
-    mut row: Map<String, Value>,
-    at: At<'_>,
-    store: &mut Store<'_>,
-) -> Result<Made, PrepareError> {
+pub(super) fn row(mut row: Map<String, Value>, at: At<'_>, store: &mut Store) -> Result<Made, PrepareError> {
     // The table of VLMEvalKit numbers the rows in another column.
     let id = row.get("data_id").and_then(text).or_else(|| row.get("index").and_then(text));
     if id.is_none() {
