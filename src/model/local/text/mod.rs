@@ -302,6 +302,7 @@ impl Engine for TextModel {
             prompt_tokens,
             audio_tokens: 0,
             completion_tokens: generated.ids.len(),
+            language: None,
             generated,
         };
         Ok(answers.into_iter().map(|answer| answer.map(reply)).collect())
