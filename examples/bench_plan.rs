@@ -52,6 +52,7 @@ fn answer(folder: &Path, rows: u64) {
             tags: Tags::new(),
             outcome: Outcome::Ok,
             text: "An answer of a few words.".to_owned(),
+            language: None,
             error: None,
             tokens: None,
             usage: Usage::default(),

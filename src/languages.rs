@@ -55,6 +55,31 @@ pub fn whisper(code: &str) -> Option<&str> {
     }
 }
 
+/// Whisper's languages by the names that its servers give them, each behind its token.
+const WHISPER_NAMES: &str = "en english zh chinese de german es spanish ru russian ko korean fr french ja japanese \
+    pt portuguese tr turkish pl polish ca catalan nl dutch ar arabic sv swedish it italian id indonesian hi hindi fi finnish \
+    vi vietnamese he hebrew uk ukrainian el greek ms malay cs czech ro romanian da danish hu hungarian ta tamil \
+    no norwegian th thai ur urdu hr croatian bg bulgarian lt lithuanian la latin mi maori ml malayalam cy welsh sk slovak \
+    te telugu fa persian lv latvian bn bengali sr serbian az azerbaijani sl slovenian kn kannada et estonian \
+    mk macedonian br breton eu basque is icelandic hy armenian ne nepali mn mongolian bs bosnian kk kazakh sq albanian \
+    sw swahili gl galician mr marathi pa punjabi si sinhala km khmer sn shona yo yoruba so somali af afrikaans \
+    oc occitan ka georgian be belarusian tg tajik sd sindhi gu gujarati am amharic yi yiddish lo lao uz uzbek fo faroese \
+    ht haitian_creole ps pashto tk turkmen nn nynorsk mt maltese sa sanskrit lb luxembourgish my myanmar bo tibetan \
+    tl tagalog mg malagasy as assamese tt tatar haw hawaiian ln lingala ha hausa ba bashkir jw javanese su sundanese \
+    yue cantonese zh mandarin jw jv he iw";
+
+/// The code of a language that a recogniser names, by a code (`en`) or in words (`english`): Whisper's token where it is
+/// one of Whisper's, else the name as it came, in small letters. `None` where nothing is named.
+pub fn named_by_recogniser(name: &str) -> Option<String> {
+    let name = name.trim().to_lowercase().replace(' ', "_");
+    let words: Vec<&str> = WHISPER_NAMES.split_whitespace().collect();
+    let token = words.chunks_exact(2).find_map(|pair| match pair {
+        [token, known] if *known == name => Some((*token).to_owned()),
+        _ => None,
+    });
+    token.or(Some(name)).filter(|name| !name.is_empty())
+}
+
 /// What stands between two sentences: a blank, and nothing in scripts that know none.
 pub fn between_sentences(code: &str) -> &'static str {
     const NONE: [&str; 8] = ["zho", "cmn", "yue", "jpn", "tha", "khm", "mya", "lao"];
@@ -125,6 +150,28 @@ mod tests {
         }
         assert_eq!((between_sentences("jpn_Jpan"), between_sentences("deu_Latn")), ("", " "));
         assert_eq!(find("zho_Hans").unwrap().name, "Mandarin Chinese");
+    }
+
+    #[test]
+    fn recognisers_name_languages_in_codes_or_words() {
+        for (name, code) in [
+            ("english", Some("en")),
+            ("Haitian Creole", Some("ht")),
+            ("de", Some("de")),
+            ("jv", Some("jw")),
+            ("Klingon", Some("klingon")),
+            (" ", None),
+        ] {
+            assert_eq!(named_by_recogniser(name).as_deref(), code, "{name}");
+        }
+        // Every token of the list of languages has a name, and is its own code.
+        let words: Vec<&str> = WHISPER_NAMES.split_whitespace().collect();
+        assert_eq!(words.len() % 2, 0);
+        for language in all().values().filter(|language| !language.whisper.is_empty()) {
+            let token = language.whisper.as_str();
+            assert!(words.chunks_exact(2).any(|pair| pair[0] == token), "{token}");
+            assert_eq!(named_by_recogniser(token).as_deref(), Some(token));
+        }
     }
 
     #[test]

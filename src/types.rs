@@ -372,6 +372,9 @@ pub struct Response {
     pub outcome: Outcome,
     /// The model's text, without special tokens.
     pub text: String,
+    /// The language that a recogniser of speech heard, where it was told none and names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub language: Option<String>,
     /// The sentence of a failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -411,6 +414,7 @@ impl Response {
             tags: Tags::new(),
             outcome: Outcome::Ok,
             text: String::new(),
+            language: None,
             error: None,
             tokens: None,
             usage: Usage::default(),

@@ -202,6 +202,39 @@ fn examples_are_drawn_by_seed_and_stand_in_the_manifest() {
     finish(&mut score).exits_with(0);
 }
 
+/// Questions on one passage are asked one after the other, wherever they stand in the data: a server that remembers how the
+/// last prompts began has the passage still.
+#[test]
+fn questions_on_a_passage_are_asked_next_to_each_other() {
+    let server = Loopback::start(Options::of("--answers A,B,C,D")).unwrap();
+    let clips = one_clip("a.wav");
+    let of = |number: usize, passage: usize, language: &str| row(number, passage, language, &[&clips]);
+    let rows = [
+        of(0, 0, "eng_Latn"),
+        of(1, 1, "eng_Latn"),
+        of(2, 2, "eng_Latn"),
+        of(3, 1, "eng_Latn"),
+        of(4, 0, "eng_Latn"),
+        of(5, 0, "fra_Latn"),
+        of(6, 1, "fra_Latn"),
+        of(7, 0, "fra_Latn"),
+    ];
+    let scene = Scene::new(&rows);
+    scene.clip("a.wav", 1);
+    scene.cascade(&server, &server, "conditions = [\"text\"]\n");
+    scene.place.run(&[]).exits_with(0);
+    let order = || -> Vec<String> {
+        let plan = journaled(&scene.place.result("plan.jsonl"));
+        plan.iter()
+            .map(|line| line["sample"].as_str().unwrap().rsplit('/').next().unwrap().to_owned())
+            .collect()
+    };
+    assert_eq!(order(), ["0", "4", "1", "3", "2", "5", "7", "6"]);
+    // A limit takes the first rows, whatever order they are asked in.
+    scene.place.run(&["--limit", "4", "--fresh"]).exits_with(0);
+    assert_eq!(order(), ["0", "1", "3", "2"]);
+}
+
 /// Sentences are transcribed one by one, in their language, joined by its rule; what has no recording is told as text.
 #[test]
 fn a_prompt_holds_the_transcripts_and_nothing_else_of_it_changes() {
@@ -368,4 +401,118 @@ fn a_model_that_hears_gets_the_sentences_as_one_clip() {
     assert_eq!(alone["audio"]["steps"], json!([]), "one recording goes as it is");
     assert_eq!(alone["name"], "a.wav");
     done.prints("chance").prints("no_passage").prints("abstract of arXiv 2412.08274v3");
+}
+
+/// Told nothing, a recogniser names the language that it heard; what it took stands apart from what the model took.
+#[test]
+fn languages_that_were_heard_and_what_transcripts_took_are_told() {
+    let asr = Loopback::start(Options::of("--strict")).unwrap();
+    let llm = Loopback::start(Options::of("--answers A,B,C,D")).unwrap();
+    let rows = [
+        row(0, 0, "eng_Latn", &[&one_clip("a.wav")]),
+        row(1, 1, "deu_Latn", &[&one_clip("b.wav")]),
+        row(2, 1, "deu_Latn", &[&one_clip("b.wav")]),
+    ];
+    let scene = Scene::new(&rows);
+    scene.clip("a.wav", 1);
+    scene.clip("b.wav", 2);
+    scene.cascade(&asr, &llm, "conditions = [\"speech\"]\n");
+    scene.place.edit(
+        "[model.llm]",
+        "[model.asr.price]\ninput_per_million = 1000\noutput_per_million = 2000\n\n[model.asr.transcription]\n\
+         verbose = true\n\n[model.transcripts]\nlanguage = \"auto\"\n\n[model.llm]",
+    );
+    let done = scene.place.run(&[]).exits_with(0);
+    done.prints("languages heard by the recogniser").prints("transcripts: 2 clips, 0.1 s of sound");
+    // The server takes everything for English.
+    let share =
+        |language: &str| scene.figure("transcript_language", "transcripts", &json!({ "language": language }));
+    assert_eq!((share("eng_Latn"), share("deu_Latn")), (1.0, 0.0));
+    let heard = journaled(&scene.transcripts());
+    assert!(heard.len() == 2 && heard.iter().all(|line| line["language"] == "en"), "{heard:?}");
+    let took = scene.place.scores()["benchmarks"][0]["transcribing"].clone();
+    let tokens = |name: &str| -> u64 { heard.iter().map(|line| line["usage"][name].as_u64().unwrap()).sum() };
+    let (input, output) = (tokens("prompt_tokens"), tokens("completion_tokens"));
+    assert!(input > 0 && output > 0);
+    assert_eq!((took["requests"].as_u64(), took["earlier"].as_u64()), (Some(2), Some(0)));
+    assert_eq!(
+        (took["prompt_tokens"].as_u64(), took["completion_tokens"].as_u64()),
+        (Some(input), Some(output))
+    );
+    assert!((took["audio_seconds"].as_f64().unwrap() - 0.1).abs() < 1e-9, "{took}");
+    let cost = input as f64 / 1e3 + output as f64 / 500.0;
+    assert!((took["cost"].as_f64().unwrap() - cost).abs() < 1e-9, "{took}");
+
+    // Another run finds them there: they cost it nothing, whatever it may cost.
+    let done = scene.place.run(&["--name", "second", "--max-cost", "0.000001"]).exits_with(0);
+    done.prints("2 of them were there before this run, and cost it nothing");
+    assert_eq!(asr.counters().requests, 2);
+}
+
+#[test]
+fn transcripts_count_in_what_a_run_may_cost() {
+    let asr = Loopback::start(Options::of("--latency 5ms")).unwrap();
+    let llm = Loopback::start(Options::of("--answers A,B,C,D")).unwrap();
+    let rows: Vec<Value> =
+        (0..60).map(|n| row(n, n, "eng_Latn", &[&one_clip(&format!("{n}.wav"))])).collect();
+    let scene = Scene::new(&rows);
+    (0..60).for_each(|n| scene.clip(&format!("{n}.wav"), n));
+    scene.cascade(&asr, &llm, "conditions = [\"speech\"]\n");
+    scene.place.run(&["--max-cost", "1"]).exits_with(2).says("[model.llm.price] or [model.asr.price]");
+    scene.place.edit(
+        "[model.llm]",
+        "[model.asr.price]\ninput_per_million = 1000\noutput_per_million = 2000\n\n[model.llm]",
+    );
+    scene.place.run(&["--max-cost", "0.05"]).exits_with(1).says("stopped: transcribing has cost 0.");
+    let asked = asr.counters().requests;
+    assert!((1..60).contains(&asked), "{asked}");
+    // What was spent counts: the same limit stops at once.
+    scene.place.run(&["--max-cost", "0.05"]).exits_with(1).says("stopped: transcribing has cost 0.");
+    assert_eq!((asr.counters().requests, llm.counters().requests), (asked, 0));
+    scene.place.run(&["--max-cost", "1000"]).exits_with(0).says("of it for transcripts)");
+    assert_eq!((asr.counters().requests, llm.counters().requests), (60, 60));
+    let took = scene.place.scores()["benchmarks"][0]["transcribing"].clone();
+    assert_eq!((took["requests"].as_u64(), took["earlier"].as_u64()), (Some(60), Some(0)));
+    // The transcripts alone have used up the bound: no question is asked.
+    let spent = took["cost"].as_f64().unwrap();
+    std::fs::remove_file(scene.place.result("responses.jsonl")).unwrap();
+    let bound = format!("{}", spent / 2.0);
+    scene.place.run(&["--max-cost", &bound]).exits_with(1).says("stopped: the run has cost");
+    assert_eq!((asr.counters().requests, llm.counters().requests), (60, 60));
+}
+
+/// Where a question is to be written down, a cascade has done so already: its model is not asked.
+#[test]
+fn what_a_cascade_has_written_down_is_its_answer_where_nothing_else_is_wanted() {
+    let asr = Loopback::start(Options::of("--strict")).unwrap();
+    let llm = Loopback::start(Options::of("--strict")).unwrap();
+    let scene = Scene::new(&[]);
+    scene.cascade(&asr, &llm, "conditions = [\"sqa\", \"asr\"]\nlanguages = [\"eng\", \"fra\"]\n");
+    let data = common::root().join("demo/ccfqa/test.jsonl");
+    scene.place.edit(
+        "name = \"2m-belebele\"\ndata = \"rows.jsonl\"",
+        &format!("name = \"ccfqa\"\ndata = \"{}\"", data.display()),
+    );
+    let done = scene.place.run(&[]).exits_with(0);
+    done.prints("deviation: asr: what is measured are the transcripts of the cascade's recogniser");
+    assert_eq!((asr.counters().requests, llm.counters().requests), (12, 12), "the model has the 12 of sqa");
+    let kept = journaled(&scene.place.result("transcripts.jsonl"));
+    assert!(kept.len() == 12 && kept.iter().all(|line| line["said"].is_string()), "{kept:?}");
+    let responses = scene.place.responses();
+    let mut keys = std::collections::BTreeSet::new();
+    for planned in journaled(&scene.place.result("plan.jsonl")) {
+        if planned["conditions"] != json!(["asr"]) {
+            continue;
+        }
+        let response = responses.iter().find(|line| line["request"] == planned["request"]).unwrap();
+        let written = kept.iter().find(|line| line["said"] == planned["gold"][0]).unwrap();
+        assert_eq!((&response["text"], &response["outcome"]), (&written["text"], &json!("ok")));
+        assert_eq!(response["usage"]["prompt_tokens"], 0);
+        keys.insert(response["key"].as_str().unwrap().to_owned());
+    }
+    assert_eq!(keys.len(), 12, "each clip has an answer of its own");
+    let scores = scene.place.scores();
+    let asr = |value: &&Value| value["metric"] == "wer_corpus" && value["condition"] == "asr";
+    let found = scores["benchmarks"][0]["metrics"].as_array().unwrap().iter().filter(asr);
+    assert_eq!(found.map(|value| value["n"].as_u64().unwrap()).collect::<Vec<_>>(), [6, 6]);
 }

@@ -122,6 +122,57 @@ fn a_batch_answers_as_each_request_alone() {
     }
 }
 
+/// What a prompt has in common with one before it is taken over: logits and tokens are those of a model that remembers
+/// nothing, alone and in a batch, with windows and without.
+#[test]
+fn what_prompts_have_in_common_with_the_last_ones_is_not_computed_again() {
+    let passage = "The bridge over the river was closed for the winter. ".repeat(4);
+    let prompt =
+        |question: &str| Prompt::Chat(vec![Message::text(Role::User, format!("{passage}{question}"))]);
+    for name in ["llama", "qwen2", "qwen3", "gemma3", "gemma3-f16.gguf", "llama-q8_0.gguf"] {
+        let model = load(name);
+        let (first, second) = (prompt("When was it closed?"), prompt("What does it cross, and why?"));
+        let [first_ids, second_ids] = [&first, &second].map(|prompt| model.prompt_ids(prompt).unwrap());
+        let common = first_ids.iter().zip(&second_ids).take_while(|(a, b)| a == b).count();
+        assert!(common >= 40 && common + 1 < second_ids.len(), "{name}: {common} of {}", second_ids.len());
+        let alone = model.next_logits(&second_ids).unwrap();
+        assert_eq!(model.taken_over(), 0);
+        model.forget();
+        model.next_logits(&first_ids).unwrap();
+        let behind = model.next_logits(&second_ids).unwrap();
+        assert_eq!(model.taken_over(), common as u64, "{name}");
+        for (found, expected) in behind.iter().zip(&alone) {
+            assert!((found - expected).abs() < 1e-5 * expected.abs().max(1.0), "{name}: {found} {expected}");
+        }
+        // Other prompts between them, batches of several prompts, drawn tokens: nothing changes an answer.
+        let other = Prompt::Chat(vec![Message::text(Role::User, "Something else entirely. ".repeat(9))]);
+        let drawn = Generation { temperature: 1.0, ..greedy(12) };
+        let requests = [
+            request(first, "1", greedy(12)),
+            request(other, "2", greedy(12)),
+            request(second.clone(), "3", greedy(12)),
+            request(second, "4", drawn),
+        ];
+        let fresh = |request: &Prepared| {
+            model.forget();
+            answers(&model, std::slice::from_ref(request)).remove(0)
+        };
+        let expected: Vec<Generated> = requests.iter().map(fresh).collect();
+        model.forget();
+        for batches in [vec![0..1, 1..2, 2..3, 3..4], vec![0..2, 2..4], vec![0..4, 0..4]] {
+            for rows in batches {
+                let before = model.taken_over();
+                assert_eq!(
+                    answers(&model, &requests[rows.clone()]),
+                    expected[rows.clone()],
+                    "{name}: {rows:?}"
+                );
+                assert!(rows.start == 0 || model.taken_over() > before || rows == (1..2), "{name}: {rows:?}");
+            }
+        }
+    }
+}
+
 fn spec(name: &str, architecture: &str) -> LocalSpec {
     LocalSpec {
         dir: fixtures().join(name),

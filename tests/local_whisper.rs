@@ -279,7 +279,13 @@ fn whisper_is_a_local_model() {
         assert!(matches!(answer.outcome, Outcome::Length | Outcome::Ok | Outcome::Empty), "{answer:?}");
         assert_eq!(answer.usage.prompt_tokens, 4);
         assert_eq!(answer.usage.completion_tokens as usize, expected.len());
+        assert_eq!(answer.language, None, "{key}: what was told was not heard");
     }
+    // Told nothing, it names the language that it heard.
+    let untold = LocalModel::load(&spec(SpeechSpec::default())).unwrap();
+    let heard = runtime.block_on(untold.answer(vec![request(chat(vec![audio()]), vec![clip])]));
+    let detected = reference["q_capital_16k.wav"]["detected"].as_str().unwrap();
+    assert_eq!(heard[0].language.as_deref(), Some(detected.trim_matches(['<', '|', '>'])));
     for (answer, part) in answers[2..].iter().zip([
         "takes a clip and no text",
         "made of control tokens",

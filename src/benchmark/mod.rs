@@ -35,7 +35,7 @@ pub use build::{
 };
 pub use data_check::{DataCheck, LookAtMedia};
 pub use judging::{Finding, JudgeCall, JudgeKind, JudgeScores, JudgeSetup, Judging};
-pub use scores::{BenchmarkScores, ConditionCounts, MetricValue, UsageScores};
+pub use scores::{BenchmarkScores, ConditionCounts, MetricValue, TranscribingScores, UsageScores};
 
 /// A request as a benchmark makes it: the run adds model, settings, seed and media.
 #[derive(Clone, Debug, PartialEq)]
@@ -131,9 +131,20 @@ pub trait Benchmark: Send + Sync {
         planned.judging.get("question").map(String::as_str)
     }
 
+    /// What a sample shares with others that had better be asked next to it, a clip or a long text; and before that what they
+    /// are held back within, such as a language. `None` where the order of the rows will do.
+    fn shares<'a>(&self, _sample: &'a Sample) -> Option<(&'a str, &'a str)> {
+        None
+    }
+
     /// What is said in a clip of a request, where the data say it: what transcripts are measured by.
     fn said<'a>(&self, _planned: &'a Planned, _clip: &str) -> Option<&'a str> {
         None
+    }
+
+    /// Whether a request wants nothing but what is said in its clip: a cascade answers it with the transcript that it has.
+    fn wants_transcript(&self, _planned: &Planned) -> bool {
+        false
     }
 
     /// The prompt texts in use: for manifest and tables.

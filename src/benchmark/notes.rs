@@ -31,6 +31,21 @@ pub(super) fn common(scores: &BenchmarkScores) -> Vec<String> {
             usage.tokens.prompt_tokens, usage.tokens.completion_tokens
         ));
     }
+    if let Some(took) = &scores.transcribing {
+        let cost = took.cost.map(|cost| format!("; cost {cost:.4}, at the prices of [model.asr.price]"));
+        let earlier = match took.earlier {
+            0 => String::new(),
+            earlier => format!("; {earlier} of them were there before this run, and cost it nothing"),
+        };
+        notes.push(format!(
+            "transcripts: {} clips, {:.1} s of sound, took {} prompt tokens and {} answer tokens{}{earlier}",
+            took.requests,
+            took.audio_seconds,
+            took.tokens.prompt_tokens,
+            took.tokens.completion_tokens,
+            cost.unwrap_or_default()
+        ));
+    }
     notes.extend(scores.deviations.iter().map(|text| format!("deviation: {text}")));
     notes.extend(scores.warnings.iter().map(|text| format!("warning: {text}")));
     notes
@@ -114,7 +129,9 @@ fn counts(counts: &ConditionCounts) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::benchmark::TranscribingScores;
     use crate::prompt::PromptInfo;
+    use crate::types::Usage;
 
     #[test]
     fn every_count_is_named() {
@@ -130,6 +147,13 @@ mod tests {
             deviations: vec!["d".into()],
             warnings: vec!["w".into()],
             unreadable_rows: 2,
+            transcribing: Some(TranscribingScores {
+                requests: 5,
+                earlier: 2,
+                audio_seconds: 12.34,
+                tokens: Usage { prompt_tokens: 7, audio_tokens: 7, completion_tokens: 9 },
+                cost: Some(0.25),
+            }),
             ..BenchmarkScores::default()
         };
         assert_eq!(
@@ -140,6 +164,8 @@ mod tests {
                  missing 1; without an answer and in no score: 2",
                 "rows that could not be read: 2",
                 "an answer withheld by a filter is scored as the text that came with it, which is mostly none",
+                "transcripts: 5 clips, 12.3 s of sound, took 7 prompt tokens and 9 answer tokens; cost 0.2500, at the \
+                 prices of [model.asr.price]; 2 of them were there before this run, and cost it nothing",
                 "deviation: d",
                 "warning: w",
             ]

@@ -39,6 +39,9 @@ pub struct BenchmarkScores {
     /// Tokens, and what they cost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<UsageScores>,
+    /// What the transcripts of a cascade took.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transcribing: Option<TranscribingScores>,
 }
 
 /// What the responses of a section took. Answers that were reused from an earlier request took nothing.
@@ -47,6 +50,23 @@ pub struct UsageScores {
     /// Requests that the model answered.
     pub requests: u64,
     /// Tokens, as the model counted them.
+    #[serde(flatten)]
+    pub tokens: Usage,
+    /// What they cost, where prices are configured, in the currency of the prices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<f64>,
+}
+
+/// What the transcripts took that a section was asked with. One that several sections share counts in the first.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TranscribingScores {
+    /// Clips that the recogniser has written down.
+    pub requests: u64,
+    /// Those of them that were written down before the run began, for another one: they cost this one nothing.
+    pub earlier: u64,
+    /// Seconds of sound in the clips, as far as their lengths are known.
+    pub audio_seconds: f64,
+    /// Tokens, as the recogniser counted them; earlier ones included.
     #[serde(flatten)]
     pub tokens: Usage,
     /// What they cost, where prices are configured, in the currency of the prices.

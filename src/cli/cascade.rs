@@ -11,10 +11,10 @@ use crate::config::cascade::TRANSCRIPTS;
 use crate::config::secret::Secrets;
 use crate::config::{CascadeConfig, Loaded, ModelConfig, ModelKind, RunConfig, Step};
 use crate::model::{AudioNeed, ModelIdentity, Opened};
+use crate::run::cost::{Account, Price};
 use crate::run::folder::{Begin, RunFolder};
 use crate::run::journal::Journal;
 use crate::run::plan::{Plan, Requests};
-use crate::run::score;
 use crate::run::transcripts::{Asr, Transcribed, TranscriptPlan};
 use crate::types::{Digest, Generation};
 
@@ -135,13 +135,21 @@ pub(super) enum Stage {
     Stopped(u8),
 }
 
+/// The run whose clips are transcribed.
+pub(super) struct Of<'a> {
+    /// Its config.
+    pub(super) config: &'a RunConfig,
+    /// Its folder.
+    pub(super) run: &'a Path,
+    /// When it was begun: transcripts that are older cost it nothing.
+    pub(super) since: &'a str,
+    /// What the recogniser's tokens cost, and what the run may cost.
+    pub(super) price: Option<Price>,
+}
+
 /// Transcribes the clips of a plan that have no transcript yet.
-pub(super) fn transcribe(
-    recogniser: Recogniser,
-    plan: Plan,
-    config: &RunConfig,
-    run: &Path,
-) -> Result<Stage, Failure> {
+pub(super) fn transcribe(recogniser: Recogniser, plan: Plan, of: &Of<'_>) -> Result<Stage, Failure> {
+    let Of { config, run, since, price } = *of;
     let Recogniser { opened, secrets, asr } = recogniser;
     let Some(cascade) = &config.model.cascade else {
         return Err(Failure::new(exit::USAGE, "error: internal error: no cascade; please report this"));
@@ -155,6 +163,9 @@ pub(super) fn transcribe(
     let state = if answered > 0 { format!(", {answered} of them transcribed") } else { String::new() };
     eprintln!("transcripts in {}: {} clips{state}", folder.path().display(), counts.iter().sum::<u64>());
     if !sorted.todo.is_empty() {
+        // The journal is that of all runs with this recogniser.
+        let own = clips.spent_since(&journal, since)?;
+        let others = Account { price, before: 0.0, others: own }.own(&journal.spent());
         let labels = clips.labels().map(|label| format!("{label} clips")).zip(counts);
         let ended = drive(Drive {
             opened,
@@ -164,7 +175,7 @@ pub(super) fn transcribe(
             requests: Arc::clone(&clips) as _,
             todo: sorted.todo,
             journal: &mut journal,
-            price: score::price_of_model(&cascade.asr),
+            account: Account { price, before: 0.0, others },
             reading: None,
             server: Serve::of(&cascade.asr, &secrets, run, "asr-server.log"),
         })?;
@@ -179,14 +190,15 @@ pub(super) fn transcribe(
             }
             Ended::Cost { cost, most } => {
                 eprintln!(
-                    "stopped: transcribing has cost {cost:.4} and may cost {most}; all transcripts so far are in {}",
+                    "stopped: transcribing has cost {cost:.4} and may cost {most}; all transcripts so far are in {}. To \
+                     go on, give the same command again with a higher --max-cost",
                     path.display()
                 );
                 return Ok(Stage::Stopped(exit::INCOMPLETE));
             }
         }
     }
-    clips.keep(run, &journal)?;
+    clips.keep(run, &journal, since)?;
     Ok(Stage::Done(Arc::new(Transcribed::new(TranscriptPlan::new(plan, asr), journal))))
 }
 

@@ -344,7 +344,7 @@ pub(super) fn stage(orders: &Orders<'_>, ready: Ready) -> Result<Option<u8>, Fai
         requests: Arc::clone(&plan) as _,
         todo: sorted.todo,
         journal: &mut journal,
-        price,
+        account: price.into(),
         reading: Some(&reading),
         server: Serve::of(model_config, &secrets, folder, "judge-server.log"),
     })?;

@@ -197,7 +197,7 @@ struct RunArgs {
     #[arg(long)]
     allow_incomplete: bool,
     /// Stop when the run has cost this much, by the prices under [model.price] and in their currency. What is
-    /// under way then is finished.
+    /// under way then is finished. A cascade's transcripts count, by the prices under [model.asr.price].
     #[arg(long, value_name = "COST", value_parser = cost)]
     max_cost: Option<f64>,
 }

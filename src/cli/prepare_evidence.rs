@@ -44,6 +44,9 @@ pub(super) struct EvidenceArgs {
     /// cfever: the seed of that draw [default: 443].
     #[arg(long, value_name = "SEED")]
     seed: Option<u64>,
+    /// cfever: rows without sentences, for the condition `claim_only` alone; no pages of Wikipedia are needed.
+    #[arg(long, conflicts_with_all = ["retrieval", "pages", "sentences"])]
+    no_evidence: bool,
 }
 
 impl EvidenceArgs {
@@ -55,6 +58,7 @@ impl EvidenceArgs {
             ("--sentences", self.sentences.is_some()),
             ("--shots", self.shots.is_some()),
             ("--seed", self.seed.is_some()),
+            ("--no-evidence", self.no_evidence),
         ];
         given.into_iter().find(|(_, given)| *given).map(|(key, _)| key)
     }
@@ -80,6 +84,7 @@ pub(super) fn prepare(
             shots: args.shots.map_or(0, |n| n as usize),
             seed: args.seed.unwrap_or(443),
         },
+        bare: args.no_evidence,
         jobs,
     };
     let progress = Progress(Mutex::new(None));

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
-use crate::run::cost::Price;
+use crate::run::cost::Account;
 use crate::run::generate::{Event, Observer};
 use crate::types::{Outcome, Usage};
 
@@ -57,7 +57,7 @@ pub(super) struct Progress {
     bars: Option<MultiProgress>,
     /// The bar that holds no bar, but what the model says of itself.
     foot: Option<ProgressBar>,
-    price: Option<Price>,
+    account: Account,
     /// What stands at the foot.
     status: String,
     /// The section that was answered in last.
@@ -71,7 +71,7 @@ pub(super) struct Progress {
 
 impl Progress {
     /// Progress over sections: label and total, and what is answered already.
-    pub(super) fn new(sections: impl Iterator<Item = ((String, u64), u64)>, price: Option<Price>) -> Self {
+    pub(super) fn new(sections: impl Iterator<Item = ((String, u64), u64)>, account: Account) -> Self {
         let bars = std::io::stderr().is_terminal().then(MultiProgress::new);
         let sections = sections.collect::<Vec<_>>();
         let width = sections.iter().map(|((label, _), _)| label.chars().count()).max().unwrap_or_default();
@@ -107,7 +107,7 @@ impl Progress {
             lines,
             bars,
             foot,
-            price,
+            account,
             status: String::new(),
             current: 0,
             last: Instant::now(),
@@ -166,13 +166,18 @@ impl Progress {
 
     fn tick(&mut self, status: Option<String>, spent: &Usage) {
         let mut parts: Vec<String> = status.into_iter().collect();
+        let Account { price, before, .. } = self.account;
+        let cost = self.account.cost(spent);
+        let spent = self.account.own(spent);
         if spent.prompt_tokens + spent.completion_tokens > 0 {
             let (input, output) = (count(spent.prompt_tokens), count(spent.completion_tokens));
             parts.push(format!("{input} tokens in, {output} out"));
         }
-        if let Some(price) = &self.price {
-            let most = price.max_cost.map(|most| format!(" of {most}")).unwrap_or_default();
-            parts.push(format!("cost {:.4}{most}", price.of(spent)));
+        if price.is_some() || before > 0.0 {
+            let most = price.and_then(|price| price.max_cost).map(|most| format!(" of {most}"));
+            let before =
+                if before > 0.0 { format!(" ({before:.4} of it for transcripts)") } else { String::new() };
+            parts.push(format!("cost {cost:.4}{}{before}", most.unwrap_or_default()));
         }
         self.status = parts.join("; ");
         if let Some(foot) = &self.foot {
@@ -303,6 +308,7 @@ fn count(tokens: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::cost::Price;
 
     #[test]
     fn durations_read_well() {
@@ -313,14 +319,21 @@ mod tests {
 
     #[test]
     fn a_line_counts_what_was_done_before() {
-        let mut progress = Progress::new([(("demo".to_owned(), 4), 1)].into_iter(), None);
+        let mut progress = Progress::new([(("demo".to_owned(), 4), 1)].into_iter(), Account::default());
         progress.on(Event::Response { section: 0, outcome: Outcome::Ok, error: None });
         let line = progress.lines[0].plain();
         assert!(line.starts_with("demo: 2/4 (50 %)") && line.ends_with("ok 1"), "{line}");
         let price = Price { input_per_million: 1.0, output_per_million: 2.0, max_cost: Some(3.0) };
-        progress.price = Some(price);
+        progress.account = Account::from(Some(price));
         let spent = Usage { prompt_tokens: 20_000, audio_tokens: 0, completion_tokens: 500 };
         progress.tick(Some("3 retries".to_owned()), &spent);
         assert_eq!(progress.status, "3 retries; 20.0 k tokens in, 500 out; cost 0.0210 of 3");
+        let others = Usage { completion_tokens: 500, ..Usage::default() };
+        progress.account = Account { before: 0.5, others, ..progress.account };
+        progress.tick(None, &spent);
+        assert_eq!(
+            progress.status,
+            "20.0 k tokens in, 0 out; cost 0.5200 of 3 (0.5000 of it for transcripts)"
+        );
     }
 }

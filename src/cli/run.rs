@@ -15,7 +15,7 @@ use crate::config::{ImageConfig, ModelConfig, RunConfig, endpoint, image};
 use crate::media::image::{Filter, ImageFormat};
 use crate::media::{FileFacts, ImageTransform, Preparer, Transcode};
 use crate::model::{self, ModelIdentity, Opened};
-use crate::run::cost::Price;
+use crate::run::cost::{Account, Price};
 use crate::run::differences::Differences;
 use crate::run::folder::{Begin, RunFolder};
 use crate::run::generate::{Early, Reading, Stage, Stop, Summary, generate};
@@ -24,6 +24,7 @@ use crate::run::manifest::{Manifest, ManifestBenchmark, Session, VERSION};
 use crate::run::plan::{DataDiffers, Plan, PlanHashes, PlannedRequest, Recipe, Requests, read_ids};
 use crate::run::score;
 use crate::run::sorted::{Sorted, Sorter, Todo};
+use crate::run::transcripts;
 use crate::types::{Digest, Outcome};
 
 /// How far to walk.
@@ -111,16 +112,21 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
         Journal::append_to(&journal_path, &|label, name, then| unchanged(&plan, label, name, then))?;
     say_state_of(&journal);
 
-    let price = args.max_cost.map_or_else(
-        || score::price_of(config),
-        |max| score::price_of(config).map(|price| Price { max_cost: Some(max), ..price }),
-    );
-    if args.max_cost.is_some() && price.is_none() {
+    let (price, of_recogniser) = (score::price_of(config), score::price_of_recogniser(config));
+    if args.max_cost.is_some() && price.is_none() && of_recogniser.is_none() {
+        let sections = if config.model.cascade.is_some() {
+            "[model.llm.price] or [model.asr.price]"
+        } else {
+            "[model.price]"
+        };
         return Err(Failure::new(
             exit::USAGE,
-            "error: --max-cost needs prices: set input_per_million and output_per_million under [model.price]",
+            format!(
+                "error: --max-cost needs prices: set input_per_million and output_per_million under {sections}"
+            ),
         ));
     }
+    let price = Price::bounded(price, args.max_cost);
     let Survey { hashes, mut benchmarks, sorted } =
         survey(&plan, made_of, earlier.as_ref(), &folder, &journal)?;
     let Sorted { todo, answered } = sorted;
@@ -159,11 +165,20 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
     if pending > 0 {
         let requests: Arc<dyn Requests> = match recogniser {
             None => Arc::new(plan),
-            Some(recogniser) => match cascade::transcribe(recogniser, plan, config, folder.path())? {
-                cascade::Stage::Done(requests) => requests,
-                cascade::Stage::Stopped(code) => return Ok(code),
-            },
+            Some(recogniser) => {
+                let of = cascade::Of {
+                    config,
+                    run: folder.path(),
+                    since: &manifest.created,
+                    price: Price::bounded(of_recogniser, args.max_cost),
+                };
+                match cascade::transcribe(recogniser, plan, &of)? {
+                    cascade::Stage::Done(requests) => requests,
+                    cascade::Stage::Stopped(code) => return Ok(code),
+                }
+            }
         };
+        let before = transcripts_cost(folder.path(), of_recogniser)?;
         let totals = manifest.benchmarks.iter().map(|b| (b.label.clone(), b.requests));
         let ended = drive(Drive {
             opened,
@@ -173,7 +188,7 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
             todo,
             journal: &mut journal,
             sections: totals.zip(answered.iter().copied()).collect(),
-            price,
+            account: Account { price, before, ..Account::default() },
             reading: None,
             server: Serve::of(config.model.answering(), &secrets, folder.path(), "server.log"),
         })?;
@@ -210,7 +225,7 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
             }
         }
     }
-    let spent = price.map_or(0.0, |price| price.of(&journal.spent()));
+    let answers_cost = price.map_or(0.0, |price| price.of(&journal.spent()));
     drop(journal);
     if stages == Stages::Generate {
         eprintln!("answers are in {}; score them with: harness score {0}", folder.path().display());
@@ -220,6 +235,7 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
     if let Some((judge, ready)) = judge {
         // What the answers have cost is not there for the judge.
         let priced = judge.model.as_ref().and_then(score::price_of_model).is_some();
+        let spent = answers_cost + transcripts_cost(folder.path(), of_recogniser)?;
         let left = args.max_cost.filter(|_| priced).map(|max| (max - spent).max(0.0));
         let orders = judge::Orders { folder: folder.path(), judge, seed, max_cost: left, options: &[] };
         if let Some(code) = judge::stage(&orders, ready)? {
@@ -231,6 +247,12 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
     eprintln!("answers, scores and tables are in {}", folder.path().display());
     report::warnings(folder.path(), &scores);
     Ok(report::code(&scores, args.allow_incomplete))
+}
+
+/// What the run's transcripts have cost it: those that were there before it cost it nothing.
+fn transcripts_cost(folder: &Path, price: Option<Price>) -> Result<f64, Failure> {
+    let Some(price) = price else { return Ok(0.0) };
+    Ok(price.of(&transcripts::spent(folder)?))
 }
 
 /// What a survey of the plan found.
@@ -426,8 +448,8 @@ pub(super) struct Drive<'a> {
     pub(super) journal: &'a mut Journal,
     /// Sections: label, requests, and those that are answered.
     pub(super) sections: Vec<((String, u64), u64)>,
-    /// What tokens cost.
-    pub(super) price: Option<Price>,
+    /// What the stage costs and may cost.
+    pub(super) account: Account,
     /// Of a judge: reads replies.
     pub(super) reading: Option<Reading<'a>>,
     /// A server that is started for this stage.
@@ -436,7 +458,7 @@ pub(super) struct Drive<'a> {
 
 /// Starts the model's server where it has one, loads the model, generates, and ends the server.
 pub(super) fn drive(drive: Drive<'_>) -> Result<Ended, Failure> {
-    let Drive { opened, transcode, images, requests, todo, journal, sections, price, reading, server } =
+    let Drive { opened, transcode, images, requests, todo, journal, sections, account, reading, server } =
         drive;
     let preparer = Preparer::new(&opened.limits, transcode)
         .map_err(|e| Failure::new(exit::MODEL, format!("error: {}: {e}", opened.identity.name)))?
@@ -466,7 +488,7 @@ pub(super) fn drive(drive: Drive<'_>) -> Result<Ended, Failure> {
     let model = model::load(opened)?;
     tracing::info!(seconds = begun.elapsed().as_secs_f64(), "model loaded");
 
-    let mut progress = Progress::new(sections.into_iter(), price).journaled_in(journal.name());
+    let mut progress = Progress::new(sections.into_iter(), account).journaled_in(journal.name());
     progress.lend(&voice);
     let (summary, signal) = runtime.block_on(async {
         let (code_in, code) = watch::channel(None);
@@ -477,7 +499,7 @@ pub(super) fn drive(drive: Drive<'_>) -> Result<Ended, Failure> {
             journal,
             model: model.as_ref(),
             preparer,
-            price,
+            account,
             stop: stop_out,
             observer: &mut progress,
             reading,
@@ -496,9 +518,9 @@ pub(super) fn drive(drive: Drive<'_>) -> Result<Ended, Failure> {
         }
     }
     let summary: Summary = summary?;
-    Ok(match (summary.early, price) {
+    Ok(match (summary.early, account.price) {
         (Some(Early::Cost), Some(price)) => {
-            Ended::Cost { cost: price.of(&journal.spent()), most: price.max_cost.unwrap_or_default() }
+            Ended::Cost { cost: account.cost(&journal.spent()), most: price.max_cost.unwrap_or_default() }
         }
         (Some(_), _) => Ended::Stopped(signal.unwrap_or(exit::INTERRUPTED)),
         (None, _) => {

@@ -175,6 +175,9 @@ pub struct TranscriptionConfig {
     /// Whether a local Whisper decodes again what seems to have failed.
     #[serde(default)]
     pub fallback: bool,
+    /// Whether a server is asked which language it heard.
+    #[serde(default)]
+    pub verbose: bool,
 }
 
 /// `[model.flow]`

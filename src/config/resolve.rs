@@ -198,6 +198,7 @@ fn transcription(raw: Option<RawTranscription>) -> TranscriptionConfig {
         prompt: raw.prompt,
         text: raw.text.unwrap_or_default(),
         fallback: raw.fallback.unwrap_or(false),
+        verbose: raw.verbose.unwrap_or(false),
     }
 }
 

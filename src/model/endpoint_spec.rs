@@ -55,6 +55,7 @@ pub(super) fn spec(
             keys::TranscriptionText::Prompt => TranscriptionText::Prompt,
             keys::TranscriptionText::Drop => TranscriptionText::Drop,
         },
+        verbose: endpoint.transcription.verbose,
     };
     let flow = &endpoint.flow;
     spec.concurrency =

@@ -128,6 +128,8 @@ pub struct Answer {
     pub outcome: Outcome,
     /// The text, without special tokens; empty for failures.
     pub text: String,
+    /// The language that a recogniser of speech heard, where it was told none and names it.
+    pub language: Option<String>,
     /// The generated token ids, where the model shows them.
     pub tokens: Option<Vec<u32>>,
     /// Tokens counted.
@@ -148,6 +150,7 @@ impl Answer {
         Self {
             outcome: Outcome::RequestError,
             text: String::new(),
+            language: None,
             tokens: None,
             usage: Usage::default(),
             seconds: 0.0,

@@ -129,7 +129,7 @@ impl Alarms {
 }
 
 /// Seconds of a clip that went to the model, where they are known.
-fn seconds_used(record: &crate::types::AudioRecord) -> Option<f64> {
+pub(super) fn seconds_used(record: &crate::types::AudioRecord) -> Option<f64> {
     (record.rate > 0).then(|| record.samples as f64 / f64::from(record.rate))
 }
 

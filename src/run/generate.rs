@@ -14,11 +14,11 @@ use futures::stream::FuturesUnordered;
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 
-use super::cost::Price;
+use super::cost::Account;
 use super::digests::DigestSet;
 use super::journal::{Journal, JournalError};
 use super::pipeline::{self, Item};
-use super::plan::{PlanError, Recipe, Requests};
+use super::plan::{PlanError, Recipe, Requests, Settled};
 use super::sorted::Todo;
 use crate::benchmark::Finding;
 use crate::media::Preparer;
@@ -73,7 +73,7 @@ pub enum Event {
     Tick {
         /// What the model says of itself.
         status: Option<String>,
-        /// Tokens of the run so far, earlier stages included.
+        /// Tokens in the stage's journal so far, earlier sessions included.
         spent: Usage,
     },
 }
@@ -126,8 +126,8 @@ pub struct Stage<'a> {
     pub model: &'a dyn Model,
     /// What makes media ready for it.
     pub preparer: Preparer,
-    /// What tokens cost.
-    pub price: Option<Price>,
+    /// What the stage costs and may cost.
+    pub account: Account,
     /// Wishes from outside.
     pub stop: watch::Receiver<Stop>,
     /// Who watches.
@@ -154,7 +154,7 @@ fn ahead(model: &dyn Model) -> usize {
 
 /// Runs the stage: every request of the plan that has no answer yet goes through the model.
 pub async fn generate(stage: Stage<'_>) -> Result<Summary, GenerateError> {
-    let Stage { requests, todo, journal, model, preparer, price, mut stop, observer, reading } = stage;
+    let Stage { requests, todo, journal, model, preparer, account, mut stop, observer, reading } = stage;
     let batch_size = model.batch_size().max(1);
     let concurrency = model.concurrency().max(1);
     let failed_before = todo.again.clone();
@@ -182,7 +182,7 @@ pub async fn generate(stage: Stage<'_>) -> Result<Summary, GenerateError> {
     let mut ticks = tokio::time::interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        if more && price.is_some_and(|price| price.reached(&desk.journal.spent())) {
+        if more && account.reached(&desk.journal.spent()) {
             desk.summary.early = Some(Early::Cost);
             more = false;
             items.close();
@@ -339,8 +339,9 @@ impl Desk<'_> {
         } else {
             self.recipe.key(&item.request.prompt, &item.digests(), about, item.request.own_seed())
         };
-        if let Err(failure) = &item.media {
-            let answer = Answer { outcome: failure.outcome, ..Answer::failed(failure.error.clone()) };
+        if let Err(settled) = &item.media {
+            let Settled { outcome, text, error, .. } = settled.clone();
+            let answer = Answer { outcome, text, error, ..Answer::failed("") };
             return self.record(&item, key, answer, None);
         }
         let Some(earlier) = self.journal.answer(&key)? else {
@@ -353,6 +354,7 @@ impl Desk<'_> {
         let answer = Answer {
             outcome: earlier.outcome,
             text: earlier.text,
+            language: earlier.language,
             tokens: earlier.tokens,
             usage: earlier.usage,
             seconds: earlier.seconds,
@@ -400,6 +402,7 @@ impl Desk<'_> {
             tags: planned.tags.clone(),
             outcome: answer.outcome,
             text: answer.text,
+            language: answer.language,
             error: answer.error,
             tokens: answer.tokens,
             usage: answer.usage,

@@ -27,6 +27,7 @@ fn ok(text: &str) -> Answer {
     Answer {
         outcome: Outcome::Ok,
         text: text.to_owned(),
+        language: None,
         tokens: None,
         usage: Usage::default(),
         seconds: 0.0,
@@ -173,7 +174,7 @@ fn stage(
         journal,
         model,
         preparer: Preparer::new(&model.limits, crate::media::Transcode::Never).unwrap(),
-        price: None,
+        account: crate::run::cost::Account::default(),
         stop,
         observer: &mut Nobody,
         reading: None,

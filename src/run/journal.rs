@@ -120,6 +120,7 @@ impl From<Scored> for Response {
             tags: Tags::new(),
             outcome,
             text,
+            language: None,
             error: None,
             tokens: None,
             usage,

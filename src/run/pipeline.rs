@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use futures::StreamExt as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-use super::plan::{PlanError, PlannedRequest, Requests};
+use super::plan::{PlanError, PlannedRequest, Requests, Settled};
 use super::sorted::Todo;
 use crate::dataset::{Dataset, MediaNameError};
 use crate::media::{MediaError, MediaSource, Preparer, Ready, ReadyImage};
@@ -32,11 +32,11 @@ pub(super) struct Media {
     pub(super) images: Vec<Arc<ReadyImage>>,
 }
 
-/// A request with its media, or the reason why they are not there.
+/// A request with its media, or what comes of it without the model.
 #[derive(Debug)]
 pub(super) struct Item {
     pub(super) request: PlannedRequest,
-    pub(super) media: Result<Media, Failure>,
+    pub(super) media: Result<Media, Settled>,
     /// Given back when the request is done with.
     _room: Vec<Room>,
 }
@@ -102,17 +102,13 @@ impl Rooms {
     }
 }
 
-/// A request that never reaches the model.
-#[derive(Clone, Debug)]
-pub(super) struct Failure {
-    pub(super) outcome: Outcome,
-    pub(super) error: String,
-}
-
 impl Item {
-    /// The hashes of what the model gets, clips first.
+    /// The hashes of what the model gets, clips first; or of what the answer is made of that it need not give.
     pub(super) fn digests(&self) -> Vec<Digest> {
-        let Ok(media) = &self.media else { return Vec::new() };
+        let media = match &self.media {
+            Ok(media) => media,
+            Err(settled) => return settled.made_of.clone(),
+        };
         let clips = media.clips.iter().map(|ready| ready.audio.digest);
         clips.chain(media.images.iter().map(|ready| ready.image.digest)).collect()
     }
@@ -206,10 +202,10 @@ async fn ready((request, room): Roomed, requests: Arc<dyn Requests>, preparer: A
     work.await.unwrap_or_else(|e| Item {
         request: kept.0,
         _room: kept.1,
-        media: Err(Failure {
-            outcome: Outcome::MediaError,
-            error: format!("internal error while the media were read: {e}; please report this"),
-        }),
+        media: Err(Settled::failed(
+            Outcome::MediaError,
+            format!("internal error while the media were read: {e}; please report this"),
+        )),
     })
 }
 
@@ -219,10 +215,10 @@ fn prepare(
     requests: &dyn Requests,
     preparer: &Preparer,
     read: bool,
-) -> Option<Result<Media, Failure>> {
+) -> Option<Result<Media, Settled>> {
     let mut media = Media::default();
-    if let Some((outcome, error)) = requests.failed(request) {
-        return Some(Err(Failure { outcome, error }));
+    if let Some(settled) = requests.settled(request) {
+        return Some(Err(settled));
     }
     let dataset = requests.dataset(request.section).filter(|_| !preparer.reads_nothing());
     let Some(dataset) = dataset else { return Some(Ok(media)) };
@@ -252,16 +248,16 @@ fn prepare(
     Some(Ok(media))
 }
 
-fn unnamed(error: &MediaNameError) -> Failure {
-    Failure { outcome: Outcome::MediaError, error: error.to_string() }
+fn unnamed(error: &MediaNameError) -> Settled {
+    Settled::failed(Outcome::MediaError, error.to_string())
 }
 
-fn failure(error: &MediaError) -> Failure {
+fn failure(error: &MediaError) -> Settled {
     let outcome = match error {
         MediaError::NotHeard | MediaError::NotSeen => Outcome::RequestError,
         MediaError::File { .. } => Outcome::MediaError,
     };
-    Failure { outcome, error: error.to_string() }
+    Settled::failed(outcome, error.to_string())
 }
 
 #[cfg(test)]

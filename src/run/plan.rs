@@ -13,6 +13,7 @@ use serde::Serialize;
 use super::folder::{FolderError, write_whole};
 use super::judge::JudgeError;
 use super::manifest::{DatasetFacts, ManifestBenchmark};
+use super::neighbours::Neighbours;
 use super::plan_file::{Hashing, write_header};
 use super::whole::MediaCheck;
 use crate::benchmark::{Benchmark, sources};
@@ -20,9 +21,10 @@ use crate::config::{BenchmarkConfig, LimitBy};
 use crate::dataset::{Dataset, DatasetError, Fingerprint, RowError};
 use crate::model::ModelIdentity;
 use crate::prompt::PromptSet;
-use crate::types::{About, Digest, Generation, Outcome, Planned, Prompt, SEED, Sample, Tags, shown};
+use crate::types::{About, Digest, Generation, Planned, Prompt, SEED, Sample, Tags, shown};
 
 pub use super::plan_file::{PlanFileError, PlanHashes, VERSION, plan_path, read_ids, read_plan};
+pub use super::requests::{Requests, Settled};
 
 /// Sentences on unreadable rows that are kept; the rest is counted.
 const KEPT_SENTENCES: usize = 20;
@@ -207,23 +209,6 @@ impl PlannedRequest {
 /// The seed that a request's tags give it.
 fn own_seed(tags: &Tags) -> Option<u64> {
     tags.get(SEED)?.parse().ok()
-}
-
-/// Requests that a stage works through.
-pub trait Requests: Send + Sync {
-    /// What they have in common.
-    fn recipe(&self) -> &Recipe;
-
-    /// Walks them in order. `visit` returns `false` to stop.
-    fn each(&self, visit: &mut dyn FnMut(PlannedRequest) -> bool) -> Result<(), PlanError>;
-
-    /// The data of a section, where its requests hold clips or images.
-    fn dataset(&self, section: usize) -> Option<&Dataset>;
-
-    /// Why a request cannot be asked, if it cannot: what an earlier stage owes it is not there.
-    fn failed(&self, _request: &PlannedRequest) -> Option<(Outcome, String)> {
-        None
-    }
 }
 
 impl Requests for Plan {
@@ -444,7 +429,7 @@ impl Plan {
         };
         let looked_at = section.is_published() && self.recipe.reads_media;
         let mut media = looked_at.then(MediaCheck::default);
-        let mut facts = section.walk(selection, |row, sample| match sample {
+        let mut ask = |row, sample: Result<Sample, RowError>| match sample {
             Err(error) => visit(Err(error)),
             Ok(sample) => section.benchmark.requests(&sample).into_iter().all(|draft| {
                 let label = &section.config.label;
@@ -456,7 +441,19 @@ impl Plan {
                 }
                 visit(Ok(request))
             }),
+        };
+        let mut neighbours = Neighbours::default();
+        let mut facts = section.walk(selection, |row, sample| match sample {
+            Err(error) => ask(row, Err(error)),
+            Ok(sample) => {
+                let shares = section.benchmark.shares(&sample);
+                let shares = shares.map(|(within, shared)| (within.to_owned(), shared.to_owned()));
+                neighbours.take(row, sample, shares).into_iter().all(|(row, sample)| ask(row, Ok(sample)))
+            }
         })?;
+        if facts.finished {
+            facts.finished = neighbours.rest().into_iter().all(|(row, sample)| ask(row, Ok(sample)));
+        }
         if let Some(media) = media.filter(|_| facts.finished) {
             facts.differs.extend(media.finish(&section.dataset));
         }

@@ -14,8 +14,8 @@ use super::journal::{Journal, JournalError};
 use super::judge::{self, JudgeError, JudgeFile};
 use super::manifest::{Manifest, ManifestBenchmark, ManifestError};
 use super::plan::PlanFileError;
-use super::transcript_rates;
 use super::transcripts::{self, TranscriptsError};
+use super::{transcript_languages, transcript_rates};
 use crate::benchmark::judging::OnJudgeError;
 use crate::benchmark::{
     self, Benchmark, BuildError, JudgeFacts, JudgeKind, JudgeScores, JudgeSetup, RunFacts, Scorer,
@@ -267,7 +267,11 @@ pub fn score(folder: &Path, judge: Option<&str>) -> Result<Scores, ScoreError> {
             if manifest.config.model.cascade.is_some() {
                 let of_section = heard.get(&config.label).map(Vec::as_slice).unwrap_or_default();
                 scores.metrics.extend(transcript_rates::metrics(of_section));
+                scores.metrics.extend(transcript_languages::metrics(of_section));
                 scores.warnings.extend(transcript_rates::warning(of_section));
+                let price = price_of_recogniser(&manifest.config);
+                scores.transcribing =
+                    (!of_section.is_empty()).then(|| transcript_rates::usage(of_section, price));
             }
             scores.warnings.extend(watch.alarms.warnings());
             scores.warnings.extend(of_judge);
@@ -310,6 +314,11 @@ impl Watch {
 /// The prices of a run, where they are configured.
 pub fn price_of(config: &RunConfig) -> Option<Price> {
     price_of_model(config.model.answering())
+}
+
+/// The prices of a cascade's recogniser, where they are configured.
+pub fn price_of_recogniser(config: &RunConfig) -> Option<Price> {
+    price_of_model(&config.model.cascade.as_ref()?.asr)
 }
 
 /// The prices of a model, where they are configured.
@@ -372,7 +381,8 @@ pub fn report(folder: &Path, scores: &Scores) -> Result<Vec<Table>, ScoreError> 
             facts_of.insert(table.name.clone(), facts);
             tables.push(table);
         }
-        if let Some(table) = transcript_rates::table(of_section) {
+        let of_transcripts = [transcript_rates::table(of_section), transcript_languages::table(of_section)];
+        for table in of_transcripts.into_iter().flatten() {
             facts_of.insert(table.name.clone(), facts);
             tables.push(table);
         }

@@ -1,9 +1,11 @@
-//! How near transcripts are to what is said: word and character error rates by language, and their table.
+//! How near transcripts are to what is said: word and character error rates by language, and their table. And what they
+//! took.
 
 use std::collections::BTreeMap;
 
+use super::cost::{self, Price};
 use super::transcripts::Transcript;
-use crate::benchmark::{BenchmarkScores, MetricValue};
+use crate::benchmark::{BenchmarkScores, MetricValue, TranscribingScores};
 use crate::config::CascadeConfig;
 use crate::metric::edit::{ErrorRate, Normaliser, char_edits, word_edits};
 use crate::report::table::{Cell, Table};
@@ -136,6 +138,22 @@ pub fn table(scores: &BenchmarkScores) -> Option<Table> {
     })
 }
 
+/// What the transcripts of a section took.
+pub fn usage(transcripts: &[Transcript], price: Option<Price>) -> TranscribingScores {
+    let mut sum = TranscribingScores::default();
+    for transcript in transcripts {
+        let Some(took) = &transcript.took else { continue };
+        cost::add(&mut sum.tokens, &took.tokens);
+        if transcript.outcome.is_answer() {
+            sum.requests += 1;
+            sum.earlier += u64::from(took.earlier);
+            sum.audio_seconds += took.audio_seconds.unwrap_or_default();
+        }
+    }
+    sum.cost = price.map(|price| price.of(&sum.tokens));
+    sum
+}
+
 /// What is to be said of transcripts that were cut.
 pub fn warning(transcripts: &[Transcript]) -> Option<String> {
     let cut = transcripts.iter().filter(|transcript| transcript.outcome == Outcome::Length).count();
@@ -162,8 +180,9 @@ pub fn note(cascade: &CascadeConfig) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::transcripts::Took;
     use super::*;
-    use crate::types::Digest;
+    use crate::types::{Digest, Usage};
 
     fn transcript(language: &str, outcome: Outcome, text: &str, said: Option<&str>) -> Transcript {
         Transcript {
@@ -171,11 +190,35 @@ mod tests {
             clip: "a.wav".to_owned(),
             language: language.to_owned(),
             told: None,
+            heard: None,
             outcome,
             text: text.to_owned(),
             said: said.map(str::to_owned),
+            took: None,
             key: Digest([0; 32]),
         }
+    }
+
+    #[test]
+    fn what_transcripts_took_is_summed_without_those_that_took_nothing() {
+        let took = |earlier, audio_seconds| Took {
+            tokens: Usage { prompt_tokens: 100, audio_tokens: 90, completion_tokens: 10 },
+            audio_seconds,
+            earlier,
+        };
+        let of = |outcome, took| Transcript { took, ..transcript("eng_Latn", outcome, "x", None) };
+        let transcripts = [
+            of(Outcome::Ok, Some(took(false, Some(1.5)))),
+            of(Outcome::Length, Some(took(true, None))),
+            of(Outcome::Ok, None),
+            of(Outcome::RequestError, Some(Took::default())),
+        ];
+        let price = Price { input_per_million: 1e4, output_per_million: 1e5, max_cost: None };
+        let found = usage(&transcripts, Some(price));
+        assert_eq!((found.requests, found.earlier, found.audio_seconds), (2, 1, 1.5));
+        assert_eq!((found.tokens.prompt_tokens, found.tokens.completion_tokens), (200, 20));
+        assert!((found.cost.unwrap() - 4.0).abs() < 1e-12);
+        assert_eq!(usage(&transcripts, None).cost, None);
     }
 
     #[test]

@@ -11,10 +11,12 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
+use super::alarms::seconds_used;
+use super::cost;
 use super::digests::DigestSet;
 use super::folder::{FolderError, write_whole};
 use super::journal::{Journal, JournalError};
-use super::plan::{Plan, PlanError, PlannedRequest, Recipe, Requests};
+use super::plan::{Plan, PlanError, PlannedRequest, Recipe, Requests, Settled};
 use super::sorted::{Sorted, Sorter};
 use crate::config::CascadeConfig;
 use crate::config::cascade::{AsrLanguage, TranscribeBy};
@@ -23,7 +25,8 @@ use crate::languages;
 use crate::model::ModelIdentity;
 use crate::prompt::fill;
 use crate::types::{
-    AudioRef, Digest, Generation, Message, Outcome, Part, Planned, Prompt, Response, Role, Tags, Window,
+    AudioRef, Digest, Generation, Message, Outcome, Part, Planned, Prompt, Response, Role, Tags, Usage,
+    Window,
 };
 
 /// The version of the file that a run keeps.
@@ -220,10 +223,35 @@ impl TranscriptPlan {
         self.plan.sections.iter().map(|section| section.config.label.as_str())
     }
 
-    /// Writes the transcripts that the plan uses into the run's folder.
-    pub fn keep(&self, folder: &Path, journal: &Journal) -> Result<(), TranscriptsError> {
+    /// Tokens of the plan's transcripts that were written since a time, each once.
+    pub fn spent_since(&self, journal: &Journal, since: &str) -> Result<Usage, TranscriptsError> {
+        let (mut sum, mut seen, mut failed) = (Usage::default(), DigestSet::default(), None);
+        self.walk(|request| {
+            if !seen.insert(request.planned.request) {
+                return true;
+            }
+            match journal.response(&request.planned.request) {
+                Ok(found) => {
+                    let took = found.and_then(|response| Took::of(&response, since));
+                    if let Some(took) = took.filter(|took| !took.earlier) {
+                        cost::add(&mut sum, &took.tokens);
+                    }
+                    true
+                }
+                Err(e) => {
+                    failed = Some(e);
+                    false
+                }
+            }
+        })?;
+        failed.map_or(Ok(sum), |failed| Err(failed.into()))
+    }
+
+    /// Writes the transcripts that the plan uses into the folder of the run that was begun at a time.
+    pub fn keep(&self, folder: &Path, journal: &Journal, since: &str) -> Result<(), TranscriptsError> {
         let mut failed: Option<TranscriptsError> = None;
         let mut seen: HashSet<(usize, Digest)> = HashSet::new();
+        let mut counted = DigestSet::default();
         let written = write_whole(&path(folder), |out| {
             serde_json::to_writer(&mut *out, &Header { format: FORMAT.to_owned(), version: VERSION })?;
             out.write_all(b"\n")?;
@@ -236,7 +264,9 @@ impl TranscriptPlan {
                     let line = match journal.response(&wanted.request) {
                         Ok(Some(response)) => {
                             let said = self.said(&request, &wanted.clip);
-                            Transcript::new(&request, &wanted, said, &response)
+                            let took = Took::of(&response, since);
+                            let took = took.filter(|_| counted.insert(wanted.request));
+                            Transcript { took, ..Transcript::new(&request, &wanted, said, &response) }
                         }
                         Ok(None) => continue,
                         Err(e) => {
@@ -296,19 +326,24 @@ impl Transcribed {
         Self { clips, journal: Mutex::new(journal) }
     }
 
-    /// What is said in a clip, or why that is not known.
-    fn text(&self, request: &PlannedRequest, clip: &AudioRef) -> Result<String, (Outcome, String)> {
+    /// What is written down of a clip and what came of that, or why there is nothing.
+    fn text(&self, request: &PlannedRequest, clip: &AudioRef) -> Result<Settled, Settled> {
+        let (mut cut, mut made_of) = (false, Vec::new());
         let journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
         let mut said: Vec<String> = Vec::new();
         for wanted in self.clips.wanted(request, clip) {
             let name = &wanted.clip.name;
-            let failed = |outcome, why: String| Err((outcome, format!("the transcript of {name} {why}")));
+            let failed = |outcome, why: String| {
+                Err(Settled::failed(outcome, format!("the transcript of {name} {why}")))
+            };
             match journal.response(&wanted.request) {
                 Err(e) => return failed(Outcome::RequestError, format!("cannot be read: {e}")),
                 Ok(None) => return failed(Outcome::RequestError, "is not there".to_owned()),
                 Ok(Some(found)) => match found.outcome {
                     // One that was cut is what the recogniser wrote: mostly a loop. It is counted in the tables.
                     Outcome::Ok | Outcome::Empty | Outcome::Length => {
+                        cut |= found.outcome == Outcome::Length;
+                        made_of.push(found.key);
                         said.push(found.text.trim().to_owned());
                     }
                     Outcome::ContentFilter => {
@@ -322,23 +357,41 @@ impl Transcribed {
             }
         }
         said.retain(|text| !text.is_empty());
-        Ok(said.join(languages::between_sentences(language_of(&request.planned.tags))))
+        let text = said.join(languages::between_sentences(language_of(&request.planned.tags)));
+        let outcome = if text.is_empty() {
+            Outcome::Empty
+        } else if cut {
+            Outcome::Length
+        } else {
+            Outcome::Ok
+        };
+        Ok(Settled { outcome, text, error: None, made_of })
+    }
+
+    /// Whether the transcript is the answer.
+    fn is_answer(&self, request: &PlannedRequest) -> bool {
+        let section = self.clips.plan.sections.get(request.section);
+        section.is_some_and(|section| section.benchmark.wants_transcript(&request.planned))
     }
 
     fn read(&self, mut request: PlannedRequest) -> PlannedRequest {
         let Prompt::Chat(messages) = &request.prompt else { return request };
+        // Words about a clip say nothing of a text; `settled` has the answer.
+        if self.is_answer(&request) {
+            return request;
+        }
         let part = |part: &Part| match part {
-            Part::Audio(clip) => self.text(&request, clip).map(Part::Text),
+            Part::Audio(clip) => self.text(&request, clip).map(|heard| Part::Text(heard.text)),
             other => Ok(other.clone()),
         };
         let heard: Result<Vec<Message>, _> = messages
             .iter()
             .map(|message| {
                 let parts = message.parts.iter().map(part).collect::<Result<Vec<_>, _>>()?;
-                Ok::<_, (Outcome, String)>(Message { role: message.role, parts: merged(parts) })
+                Ok::<_, Settled>(Message { role: message.role, parts: merged(parts) })
             })
             .collect();
-        // What has no transcript stays as it is, and `failed` says why.
+        // What has no transcript stays as it is, and `settled` says why.
         if let Ok(messages) = heard {
             request.prompt = Prompt::Chat(messages);
         }
@@ -371,11 +424,14 @@ impl Requests for Transcribed {
         self.clips.plan.dataset(section)
     }
 
-    fn failed(&self, request: &PlannedRequest) -> Option<(Outcome, String)> {
+    fn settled(&self, request: &PlannedRequest) -> Option<Settled> {
         let clips = request.prompt.audio();
         if let (Prompt::Raw { .. }, [_, ..]) = (&request.prompt, clips.as_slice()) {
             let why = "a finished prompt string has no place for a transcript: set prompt = \"harness\"";
-            return Some((Outcome::RequestError, why.to_owned()));
+            return Some(Settled::failed(Outcome::RequestError, why));
+        }
+        if let ([clip], true) = (clips.as_slice(), self.is_answer(request)) {
+            return Some(self.text(request, clip).unwrap_or_else(|failed| failed));
         }
         clips.into_iter().find_map(|clip| self.text(request, clip).err())
     }
@@ -399,6 +455,9 @@ pub struct Transcript {
     /// The language that the recogniser was told; none where it found it out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told: Option<String>,
+    /// The language that the recogniser heard, where it was told none and names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heard: Option<String>,
     /// What came of it.
     pub outcome: Outcome,
     /// What was written down.
@@ -406,8 +465,41 @@ pub struct Transcript {
     /// What is said, by the data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub said: Option<String>,
+    /// What it took; absent for one that is that of another clip, or counts in another section.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub took: Option<Took>,
     /// Hash of all that can change it.
     pub key: Digest,
+}
+
+/// What a transcript took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Took {
+    /// Tokens.
+    pub tokens: Usage,
+    /// Seconds of sound, where they are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub audio_seconds: Option<f64>,
+    /// Whether it was there before the run was begun.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub earlier: bool,
+}
+
+impl Took {
+    /// What a response took, for a run that was begun at a time; nothing where it is that of an earlier request.
+    fn of(response: &Response, since: &str) -> Option<Self> {
+        if response.reused_from.is_some() {
+            return None;
+        }
+        let time = |text: &str| text.parse::<jiff::Timestamp>().ok();
+        let seconds: Option<f64> =
+            response.media.iter().map(|media| seconds_used(media.audio.as_ref()?)).sum();
+        Some(Self {
+            tokens: response.usage,
+            audio_seconds: seconds.filter(|_| !response.media.is_empty()),
+            earlier: time(&response.time).zip(time(since)).is_some_and(|(written, begun)| written < begun),
+        })
+    }
 }
 
 impl Transcript {
@@ -417,9 +509,11 @@ impl Transcript {
             clip: wanted.clip.name.clone(),
             language: language_of(&request.planned.tags).to_owned(),
             told: wanted.told.clone(),
+            heard: response.language.clone().filter(|_| wanted.told.is_none()),
             outcome: response.outcome,
             text: response.text.clone(),
             said,
+            took: None,
             key: response.key,
         }
     }
@@ -458,6 +552,17 @@ pub fn read(folder: &Path) -> Result<Option<BTreeMap<String, Vec<Transcript>>>, 
         found.entry(transcript.benchmark.clone()).or_default().push(transcript);
     }
     Ok(Some(found))
+}
+
+/// Tokens that a run has spent on its transcripts: none on those that were there before it, or where it has none.
+pub fn spent(folder: &Path) -> Result<Usage, TranscriptsError> {
+    let mut sum = Usage::default();
+    for transcript in read(folder)?.unwrap_or_default().values().flatten() {
+        if let Some(took) = transcript.took.filter(|took| !took.earlier) {
+            cost::add(&mut sum, &took.tokens);
+        }
+    }
+    Ok(sum)
 }
 
 #[cfg(test)]

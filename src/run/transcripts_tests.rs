@@ -60,6 +60,37 @@ fn texts_next_to_each_other_are_one() {
 }
 
 #[test]
+fn what_a_transcript_took_depends_on_when_it_was_written_and_for_whom() {
+    let begun = "2026-01-02T03:04:05Z";
+    let usage = Usage { prompt_tokens: 3, audio_tokens: 2, completion_tokens: 1 };
+    let written = |time: &str| Response { usage, time: time.to_owned(), ..Response::stand_in() };
+    let took = |time: &str| Took::of(&written(time), begun).unwrap();
+    assert_eq!(took("2026-01-02T03:04:05.5Z"), Took { tokens: usage, audio_seconds: None, earlier: false });
+    assert!(took("2026-01-02T03:04:04.999Z").earlier);
+    // A time that cannot be read is no proof of another run.
+    assert!(!took("").earlier);
+    let again = Response { reused_from: Some(Digest::default()), ..written(begun) };
+    assert_eq!(Took::of(&again, begun), None);
+
+    let dir = tempfile::tempdir().unwrap();
+    assert_eq!(spent(dir.path()).unwrap(), Usage::default());
+    let line = |took: &str| {
+        format!(
+            "{{\"benchmark\":\"b\",\"clip\":\"a\",\"language\":\"eng\",\"outcome\":\"ok\",\"text\":\"\"{took},\"key\":\"{}\"}}\n",
+            Digest::default()
+        )
+    };
+    let took = |more: &str| {
+        let tokens = serde_json::to_string(&usage).unwrap();
+        line(&format!(",\"took\":{{\"tokens\":{tokens}{more}}}"))
+    };
+    // A line of an earlier version has no such part.
+    let lines = [line(""), took(""), took(",\"earlier\":true")].concat();
+    std::fs::write(path(dir.path()), format!("{{\"format\":\"{FORMAT}\",\"version\":1}}\n{lines}")).unwrap();
+    assert_eq!(spent(dir.path()).unwrap(), usage);
+}
+
+#[test]
 fn a_file_of_another_version_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     assert!(read(dir.path()).unwrap().is_none());

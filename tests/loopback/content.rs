@@ -157,6 +157,8 @@ pub(crate) struct Content {
     pub(crate) include_usage: bool,
     /// Whether the answer is to be plain text (a transcription's `response_format`).
     pub(crate) plain: bool,
+    /// Whether the answer is to name the language (a transcription's `verbose_json`).
+    pub(crate) verbose: bool,
 }
 
 impl Content {

@@ -423,6 +423,12 @@ fn compose(
         _ if content.plain && finish != Finish::NoChoice => {
             Reply::new(200, "text/plain; charset=utf-8", format!("{text}\n").into_bytes())
         }
+        _ if content.verbose && finish != Finish::NoChoice => {
+            let mut body = turn.whole(dialect);
+            // OpenAI's names, not codes. Whatever is said, it is taken for English.
+            (body["task"], body["language"]) = ("transcribe".into(), "english".into());
+            Reply::json(200, &body)
+        }
         _ => Reply::json(200, &turn.whole(dialect)),
     };
     match fault {

@@ -87,7 +87,10 @@ pub(crate) fn content(fields: &[Field<'_>], sha256: bool) -> Content {
             "prompt" => content.push(Found::new(Form::System, hash, size)),
             "model" => content.model = Some(String::from_utf8_lossy(field.bytes).into_owned()),
             "language" => content.language = hash,
-            "response_format" => content.plain = field.bytes == b"text",
+            "response_format" => {
+                content.plain = field.bytes == b"text";
+                content.verbose = field.bytes == b"verbose_json";
+            }
             _ => {}
         }
     }

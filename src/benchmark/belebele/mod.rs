@@ -343,6 +343,12 @@ impl Benchmark for Belebele {
         self.languages.is_empty() || self.languages.iter().any(|wanted| wanted == language)
     }
 
+    /// A passage has one or two questions, which need not stand next to each other.
+    fn shares<'a>(&self, sample: &'a Sample) -> Option<(&'a str, &'a str)> {
+        let (language, rest) = sample.id.split_once('/')?;
+        Some((language, rest.split_once('/')?.0))
+    }
+
     fn data_check(&self) -> Option<DataCheck> {
         let mut expect = sources::sources(NAME).ok()?.expect;
         if !self.languages.is_empty() {

@@ -28,6 +28,13 @@ impl Ccfqa {
         found.extend(self.prompt_departures());
         found.extend(self.data_departures(facts));
         found.extend(generation_departures(facts.generation));
+        // Not a word of that prompt is asked.
+        if self.asr && facts.model.kind == "cascade" {
+            found.push(
+                "asr: what is measured are the transcripts of the cascade's recogniser, asked as [model.transcripts] says"
+                    .to_owned(),
+            );
+        }
         if facts.seed != SEED {
             let greedy = if is_greedy(facts.generation) { "; greedy decoding draws nothing" } else { "" };
             found.push(format!("seed {}, the paper's script has {SEED}{greedy}", facts.seed));

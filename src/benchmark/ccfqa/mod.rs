@@ -359,7 +359,13 @@ impl Benchmark for Ccfqa {
 
     /// A clip is a question that is read out.
     fn said<'a>(&self, planned: &'a Planned, _clip: &str) -> Option<&'a str> {
-        self.question(planned)
+        // Where it is to be written down, that is the reference.
+        let written = || planned.gold.first().filter(|_| asr::is_asr(planned)).map(String::as_str);
+        self.question(planned).or_else(written)
+    }
+
+    fn wants_transcript(&self, planned: &Planned) -> bool {
+        asr::is_asr(planned)
     }
 
     fn prompts(&self) -> Vec<PromptInfo> {

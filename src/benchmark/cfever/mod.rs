@@ -281,7 +281,8 @@ impl Benchmark for Cfever {
         let read = Row::read(&row)?;
         let evidence = self.conditions.iter().find(|condition| condition.has_evidence());
         let prepare = "run `harness prepare cfever` and name its evidence/dev.jsonl as `data`";
-        if let (Some(condition), None) = (evidence, &read.found) {
+        let looked = read.found.as_ref().filter(|found| found.retrieval != row::NO_RETRIEVAL);
+        if let (Some(condition), None) = (evidence, looked) {
             let name = condition.name();
             return Err(format!("row {} has no sentences for `{name}`: {prepare}", read.id));
         }
@@ -290,9 +291,11 @@ impl Benchmark for Cfever {
         }
         let shots = read.found.as_ref().map_or(0, |found| found.shots.len());
         if shots < self.shots {
+            let (option, folder) =
+                if evidence.is_some() { ("", "evidence") } else { (" --no-evidence", "claims") };
             return Err(format!(
-                "row {} holds {shots} worked examples, and `shots` asks for {}: run `harness prepare cfever --shots {}` \
-                 and name its evidence/dev.jsonl as `data`",
+                "row {} holds {shots} worked examples, and `shots` asks for {}: run `harness prepare cfever --shots {}{option}` \
+                 and name its {folder}/dev.jsonl as `data`",
                 read.id, self.shots, self.shots
             ));
         }

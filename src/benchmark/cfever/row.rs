@@ -37,10 +37,13 @@ pub struct Shot {
     pub evidence: Vec<usize>,
 }
 
+/// What `retrieval` is in rows that hold worked examples and no sentences.
+pub const NO_RETRIEVAL: &str = "none";
+
 /// A row, as it is written and read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Found {
-    /// Where the pages come from: `published` or `own`.
+    /// Where the pages come from: `published` or `own`; [`NO_RETRIEVAL`] where none were looked for.
     pub retrieval: String,
     /// The titles of the pages that were found, the best first.
     pub pages: Vec<String>,

@@ -109,6 +109,19 @@ fn rows_without_what_a_condition_shows_are_refused() {
     assert_eq!(built(claim_only).sample(1, bare).unwrap().id, "5");
     let error = built(|config| config.shots = 3).sample(1, row()).unwrap_err();
     assert!(error.contains("holds 2 worked examples, and `shots` asks for 3"), "{error}");
+    assert!(error.contains("`harness prepare cfever --shots 3` and name its evidence/dev.jsonl"), "{error}");
+    // Examples without sentences will do where none are shown, and there alone.
+    let mut examples = row();
+    let shots = examples["found"]["shots"].take();
+    examples["found"] = json!({"retrieval": "none", "pages": [], "bm25": [], "shots": shots});
+    let error = built(|config| config.shots = 2).sample(1, examples.clone()).unwrap_err();
+    assert!(error.contains("row 5 has no sentences for `bm25`"), "{error}");
+    let with =
+        |shots| move |config: &mut BenchmarkConfig| (config.conditions, config.shots) = (Vec::new(), shots);
+    let drafts = drafts(&built(with(2)), examples.clone());
+    assert_eq!((drafts.len(), &*drafts[0].tags["shots"]), (1, "91,92"));
+    let error = built(with(3)).sample(1, examples).unwrap_err();
+    assert!(error.contains("--shots 3 --no-evidence` and name its claims/dev.jsonl"), "{error}");
     let mut test = row();
     test.as_object_mut().unwrap().retain(|key, _| !["label", "evidence"].contains(&key.as_str()));
     let error = built(|_| {}).sample(1, test).unwrap_err();

@@ -44,6 +44,7 @@ const BELONGS: &[Belongs] = &[
     (&[], "transcription", &[Transcription, Local], "`transcription` and local Whisper"),
     (&["transcription"], "prompt", &[Transcription], "`transcription`"),
     (&["transcription"], "fallback", &[Local], "local Whisper"),
+    (&["transcription"], "verbose", &[Transcription], "`transcription`"),
     (&[], "files", REPLAY, "`replay`"),
     (&[], "preset", REPLAY, "`replay`"),
     (&[], "fields", REPLAY, "`replay`"),

@@ -68,6 +68,10 @@ pub struct RawTranscription {
     /// Whether a local Whisper decodes a window again, by drawing, where its text repeats itself or was unlikely.
     #[schemars(extend("default" = false), example = true)]
     pub fallback: Option<bool>,
+    /// Whether a server is asked for `response_format = verbose_json`, in which it names the language that it heard. Whisper
+    /// behind OpenAI and most servers have it, `gpt-4o-transcribe` has not.
+    #[schemars(extend("default" = false), example = true)]
+    pub verbose: Option<bool>,
 }
 
 /// How many requests go out and how long they may take. Changes when answers come, never the answers.

@@ -132,7 +132,13 @@ impl EndpointModel {
             let down = settle(permit, &classified, elsewhere);
             let (cause, message, after) = match classified {
                 Classified::Answer(heard) => {
-                    let answer = self.heard(heard, attempts, took);
+                    let mut answer = self.heard(heard, attempts, took);
+                    // Servers repeat the language that they were told, by the config or by a finished prompt.
+                    if self.spec.transcription.language.is_some()
+                        || matches!(request.prompt, Prompt::Raw { .. })
+                    {
+                        answer.language = None;
+                    }
                     return Answer { media_bytes: Some(body.media_bytes()), ..answer };
                 }
                 Classified::Fail { message } if elsewhere => {
@@ -228,6 +234,7 @@ impl EndpointModel {
         Answer {
             outcome: heard.outcome,
             text: heard.text,
+            language: heard.language,
             tokens: None,
             usage: heard.usage,
             seconds: took.as_secs_f64(),

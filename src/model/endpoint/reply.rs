@@ -104,6 +104,8 @@ pub(super) struct Heard {
     pub(super) outcome: Outcome,
     pub(super) text: String,
     pub(super) usage: Usage,
+    /// The language that a recogniser of speech names.
+    pub(super) language: Option<String>,
     /// The text came in a field for refusals. It is an answer all the same: scoring decides what it is worth.
     pub(super) refusal: bool,
 }
@@ -113,7 +115,7 @@ impl Classified {
     pub(super) fn heard(outcome: Outcome, text: String, usage: Usage) -> Self {
         let empty = outcome == Outcome::Ok && text.trim().is_empty();
         let outcome = if empty { Outcome::Empty } else { outcome };
-        Self::Answer(Heard { outcome, text, usage, refusal: false })
+        Self::Answer(Heard { outcome, text, usage, language: None, refusal: false })
     }
 
     /// An answer that the provider's filter withheld.

@@ -205,6 +205,10 @@ pub struct Transcription {
     pub prompt: Option<String>,
     /// What becomes of the text of a request.
     pub text: TranscriptionText,
+    /// Whether `verbose_json` is asked for, which names the language that was heard.
+    // What is not asked for leaves identities as they were before it could be.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub verbose: bool,
 }
 
 /// An endpoint, resolved: every default filled in. Durations and limits change when and how fast answers come,

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::body::{Body, Writer};
 use super::dialect::{Piece, Refusal, audio_type, check_unsent, turns};
 use super::openai;
-use super::reply::{Classified, Reply, count};
+use super::reply::{Classified, Heard, Reply, count};
 use super::spec::{EndpointSpec, TranscriptionText};
 use crate::languages;
 use crate::model::Prepared;
@@ -78,7 +78,7 @@ pub(super) fn encode(request: &Prepared, spec: &EndpointSpec) -> Result<Body, Re
     if spec.send.temperature {
         form.field("temperature", &request.generation.temperature.to_string());
     }
-    form.field("response_format", "json");
+    form.field("response_format", if spec.transcription.verbose { "verbose_json" } else { "json" });
     for (key, value) in &spec.extra_body {
         match value {
             Value::Array(items) => items.iter().for_each(|item| form.field(key, &plain(item))),
@@ -154,7 +154,14 @@ pub(super) fn classify(reply: &Reply) -> Classified {
                 audio_tokens: count(&body, &["usage", "input_token_details", "audio_tokens"]),
                 completion_tokens: count(&body, &["usage", "output_tokens"]),
             };
-            Classified::heard(Outcome::Ok, text.to_owned(), usage)
+            match Classified::heard(Outcome::Ok, text.to_owned(), usage) {
+                Classified::Answer(heard) => {
+                    let language = body.get("language").and_then(Value::as_str);
+                    let language = language.and_then(languages::named_by_recogniser);
+                    Classified::Answer(Heard { language, ..heard })
+                }
+                other => other,
+            }
         }
         _ => openai::error_of(reply, &body).unwrap_or_else(|| Classified::malformed("the reply has no text")),
     }
@@ -180,6 +187,7 @@ mod tests {
             language: Some("fr".into()),
             prompt: Some("Salut.".into()),
             text: TranscriptionText::Prompt,
+            verbose: false,
         };
         spec.extra_body.insert("timestamp_granularities[]".into(), serde_json::json!(["word", 1]));
         let body = encode(&request, &spec).unwrap();
@@ -204,6 +212,9 @@ mod tests {
         );
         assert_eq!(String::from_utf8(body.bytes()).unwrap(), expected);
         assert_eq!(body.media_bytes(), 4);
+        spec.transcription.verbose = true;
+        let verbose = String::from_utf8(encode(&request, &spec).unwrap().bytes()).unwrap();
+        assert!(verbose.contains("name=\"response_format\"\r\n\r\nverbose_json\r\n"), "{verbose}");
         assert_eq!(
             target(&Url::parse("http://host:8000").unwrap()).as_str(),
             "http://host:8000/v1/audio/transcriptions"
@@ -235,6 +246,13 @@ mod tests {
         let usage = Usage { prompt_tokens: 14, audio_tokens: 14, completion_tokens: 45 };
         assert_eq!(heard(body), (Outcome::Ok, "Bonjour.".into(), usage));
         assert_eq!(heard(r#"{"text":" ","usage":{"type":"duration","seconds":3}}"#).0, Outcome::Empty);
+
+        for (named, code) in [("english", Some("en")), ("de", Some("de")), ("", None)] {
+            let body =
+                format!(r#"{{"task":"transcribe","language":"{named}","duration":1.5,"text":"Yes."}}"#);
+            let Classified::Answer(heard) = classify(&reply(200, &[], body)) else { panic!("{named}") };
+            assert_eq!((heard.text.as_str(), heard.language.as_deref()), ("Yes.", code));
+        }
 
         let old = r#"{"object":"error","message":"Invalid or unsupported audio file.","type":"BadRequestError","code":400}"#;
         for status in [200, 400] {

@@ -130,6 +130,8 @@ pub(super) struct Reply {
     pub audio_tokens: usize,
     /// Tokens of the response.
     pub completion_tokens: usize,
+    /// The language that was heard, where it was to be found out.
+    pub language: Option<String>,
     /// What was generated.
     pub generated: Generated,
 }

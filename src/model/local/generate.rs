@@ -1,9 +1,11 @@
-//! Generation for a batch of prompts: what prompts share is computed once, new tokens are computed together, and a row
-//! that has ended costs nothing more.
+//! Generation for a batch of prompts: what prompts share, with each other or with those before them, is computed once, new
+//! tokens are computed together, and a row that has ended costs nothing more.
 
 use candle_core::{Result, Tensor};
 
 use super::decoder::{Decoder, Segment};
+use super::kept::{KeptPrompts, MOST_PROMPTS};
+use super::nn::cache::Cache;
 use super::nn::rope::Position;
 use super::sampler::Sampler;
 use super::tokenizer::TextTokenizer;
@@ -50,6 +52,11 @@ impl Sequence {
     /// A prompt of nothing but text.
     pub(super) fn of_text(ids: Vec<u32>) -> Self {
         Self { ids, clips: Vec::new(), positions: None }
+    }
+
+    /// Whether the ids say all: no media, and no positions of its own.
+    fn is_plain(&self) -> bool {
+        self.clips.is_empty() && self.positions.is_none()
     }
 
     /// Where a token of the prompt or behind it stands.
@@ -155,8 +162,12 @@ fn shared_prefixes(asks: &[Ask<'_>]) -> Result<Vec<(usize, usize)>> {
     Ok(plan)
 }
 
-/// The logits behind each of several prompts, computed together.
-pub(super) fn next_logits(text: &Decoder, sequences: Vec<Sequence>) -> Result<Vec<Vec<f32>>> {
+/// The logits behind each of several prompts, computed together; `kept` are prompts that were computed before.
+pub(super) fn next_logits(
+    text: &Decoder,
+    sequences: Vec<Sequence>,
+    kept: Option<&mut KeptPrompts>,
+) -> Result<Vec<Vec<f32>>> {
     let generation = Generation::default();
     let mut asks = Vec::with_capacity(sequences.len());
     for sequence in sequences {
@@ -166,7 +177,7 @@ pub(super) fn next_logits(text: &Decoder, sequences: Vec<Sequence>) -> Result<Ve
     }
     let longest = asks.iter().map(|ask| ask.sequence.ids.len()).max().unwrap_or(0);
     let cache = text.cache(asks.len(), longest)?;
-    prefill(text, &asks, longest, &cache)
+    prefill(text, &asks, longest, &cache, kept)
 }
 
 /// Refuses settings under which there is nothing to generate.
@@ -178,13 +189,14 @@ pub(super) fn check(generation: &Generation) -> std::result::Result<(), String> 
 }
 
 /// Generates for the requests whose prompts are good, together; the others keep their sentence. `most` are the positions
-/// of the model.
+/// of the model, `kept` prompts that were computed before.
 pub(super) fn respond(
     text: &Decoder,
     tokenizer: &TextTokenizer,
     stop_ids: &[u32],
     most: usize,
     requests: Vec<std::result::Result<(Sequence, Sampler, &Generation), String>>,
+    kept: Option<&mut KeptPrompts>,
 ) -> Result<Vec<std::result::Result<Generated, String>>> {
     let mut asks = Vec::new();
     let mut sentences = Vec::with_capacity(requests.len());
@@ -194,7 +206,8 @@ pub(super) fn respond(
             asks.push(Ask { sequence, generation, sampler, limit });
         }));
     }
-    let generated = if asks.is_empty() { Vec::new() } else { generate(text, tokenizer, stop_ids, asks)? };
+    let generated =
+        if asks.is_empty() { Vec::new() } else { generate(text, tokenizer, stop_ids, asks, kept)? };
     let mut generated = generated.into_iter();
     Ok(sentences
         .into_iter()
@@ -211,6 +224,7 @@ fn generate(
     tokenizer: &TextTokenizer,
     stop_ids: &[u32],
     mut asks: Vec<Ask<'_>>,
+    kept: Option<&mut KeptPrompts>,
 ) -> Result<Vec<std::result::Result<Generated, String>>> {
     let longest = asks.iter().map(|ask| ask.sequence.ids.len()).max().unwrap_or(0);
     let most = asks.iter().map(|ask| ask.limit).max().unwrap_or(0);
@@ -220,7 +234,7 @@ fn generate(
     let mut results: Vec<Option<std::result::Result<Generated, String>>> = vec![None; asks.len()];
     // The last token is never computed, so it needs no column.
     let mut cache = text.cache(asks.len(), longest + most - 1)?;
-    let mut logits = prefill(text, &asks, longest, &cache)?;
+    let mut logits = prefill(text, &asks, longest, &cache, kept)?;
     let mut responses: Vec<Vec<u32>> = vec![Vec::new(); asks.len()];
     // Requests that go on, in the order of the cache's rows.
     let mut active: Vec<usize> = (0..asks.len()).collect();
@@ -266,18 +280,25 @@ fn prefill(
     text: &Decoder,
     asks: &[Ask<'_>],
     longest: usize,
-    cache: &super::nn::cache::Cache,
+    cache: &Cache,
+    mut kept: Option<&mut KeptPrompts>,
 ) -> Result<Vec<Vec<f32>>> {
     let plan = shared_prefixes(asks)?;
     let pad = |row: usize| longest - asks[row].sequence.ids.len();
     let mut prefixes = Vec::new();
     let mut rests = Vec::new();
     for (row, &(leader, shared)) in plan.iter().enumerate() {
-        if leader == row && shared > 0 {
-            prefixes.push(Segment { row, pad: pad(row), done: 0, tokens: shared, wanted: false });
+        let sequence = &asks[row].sequence;
+        // The other rows of a group have of the leader what the leader has taken over.
+        let known = match kept.as_deref_mut().filter(|_| leader == row && sequence.is_plain()) {
+            Some(kept) => kept.take_over(&sequence.ids, cache, (row, pad(row)))?,
+            None => 0,
+        };
+        if leader == row && shared > known {
+            prefixes.push(Segment { row, pad: pad(row), done: known, tokens: shared - known, wanted: false });
         }
-        let tokens = asks[row].sequence.ids.len() - shared;
-        rests.push(Segment { row, pad: pad(row), done: shared, tokens, wanted: true });
+        let done = shared.max(known);
+        rests.push(Segment { row, pad: pad(row), done, tokens: sequence.ids.len() - done, wanted: true });
     }
     run(text, asks, &prefixes, cache)?;
     for (row, &(leader, shared)) in plan.iter().enumerate() {
@@ -285,16 +306,31 @@ fn prefill(
             cache.copy_row((leader, pad(leader)), (row, pad(row)), shared)?;
         }
     }
-    run(text, asks, &rests, cache)
+    let logits = run(text, asks, &rests, cache)?;
+    if let Some(kept) = kept {
+        for row in lasts(&plan) {
+            if asks[row].sequence.is_plain() {
+                kept.keep(&asks[row].sequence.ids, cache, (row, pad(row)))?;
+            }
+        }
+    }
+    Ok(logits)
+}
+
+/// The last row of each group of prompts that share a prefix, the latest groups, in order: the next batch goes on there.
+fn lasts(plan: &[(usize, usize)]) -> Vec<usize> {
+    let mut found: Vec<usize> = Vec::new();
+    for (row, (leader, _)) in plan.iter().enumerate().rev() {
+        if found.len() < MOST_PROMPTS && !found.iter().any(|&other| plan[other].0 == *leader) {
+            found.push(row);
+        }
+    }
+    found.reverse();
+    found
 }
 
 /// Computes segments, as many at once as memory allows.
-fn run(
-    text: &Decoder,
-    asks: &[Ask<'_>],
-    segments: &[Segment],
-    cache: &super::nn::cache::Cache,
-) -> Result<Vec<Vec<f32>>> {
+fn run(text: &Decoder, asks: &[Ask<'_>], segments: &[Segment], cache: &Cache) -> Result<Vec<Vec<f32>>> {
     let mut logits = Vec::new();
     let mut start = 0;
     while start < segments.len() {
@@ -356,6 +392,14 @@ fn first_stop(text: &str, stops: &[String]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_last_prompts_of_the_latest_groups_are_kept() {
+        assert_eq!(lasts(&[(0, 5), (1, 0), (0, 5), (0, 5)]), [1, 3]);
+        let alone: Vec<(usize, usize)> = (0..6).map(|row| (row, 0)).collect();
+        assert_eq!(lasts(&alone), [2, 3, 4, 5]);
+        assert!(lasts(&[]).is_empty());
+    }
 
     #[test]
     fn the_earliest_stop_string_counts() {

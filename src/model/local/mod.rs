@@ -11,6 +11,7 @@ pub mod device;
 mod engine;
 pub mod error;
 pub mod generate;
+mod kept;
 mod nn;
 mod placing;
 mod projector;

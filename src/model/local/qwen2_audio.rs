@@ -309,6 +309,7 @@ impl Engine for Qwen2Audio {
             prompt_tokens: expanded.ids.len(),
             audio_tokens: expanded.audio_tokens(),
             completion_tokens: generated.ids.len(),
+            language: None,
             generated,
         };
         Ok(answers.into_iter().map(|answer| answer.map(reply)).collect())

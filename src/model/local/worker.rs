@@ -244,7 +244,7 @@ fn attempt(model: &mut dyn Engine, batch: &[Prepared], attempts: u32) -> Result<
 
 /// What a run keeps of a response.
 fn answer_of(reply: Reply) -> Answer {
-    let Reply { prompt_tokens, audio_tokens, completion_tokens, generated } = reply;
+    let Reply { prompt_tokens, audio_tokens, completion_tokens, language, generated } = reply;
     let outcome = if generated.text.trim().is_empty() {
         Outcome::Empty
     } else if generated.end == End::Limit {
@@ -260,6 +260,7 @@ fn answer_of(reply: Reply) -> Answer {
             completion_tokens: completion_tokens as u64,
         },
         text: generated.text,
+        language,
         tokens: Some(generated.ids),
         seconds: 0.0,
         attempts: 1,

@@ -241,6 +241,7 @@ impl Replay {
                     outcome => outcome,
                 },
                 text: text.clone(),
+                language: None,
                 tokens: None,
                 usage: stored.usage,
                 seconds: 0.0,

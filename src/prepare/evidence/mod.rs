@@ -4,6 +4,7 @@
 //! `evidence/SPLIT.jsonl`, the published rows with `found` added, beside the record `evidence/prepare.json`. Each is
 //! made once: what is there and was made of the same files in the same way is kept.
 
+mod bare;
 mod claims;
 mod shots;
 mod sources;
@@ -19,7 +20,8 @@ use super::PrepareError;
 use crate::benchmark::cfever::NAME;
 use crate::dataset::prepared::SourceRecord;
 use crate::wiki::{Index, Store, StoreBuilder, WikiError, build_index, dump};
-use claims::Facts;
+pub use bare::CLAIMS;
+use claims::{Facts, Wiki};
 use sources::Sources;
 
 /// The folder of store and index, in a data folder.
@@ -64,6 +66,8 @@ pub struct EvidenceAsked {
     pub retrieval: Option<Retrieval>,
     /// How rows are made.
     pub settings: Settings,
+    /// Whether rows are to have no sentences, for claims that are judged alone: then no pages need be there.
+    pub bare: bool,
     /// Threads.
     pub jobs: NonZeroUsize,
 }
@@ -173,6 +177,9 @@ struct Record {
 
 /// Makes store, index and rows, as far as they are not there.
 pub fn prepare_evidence(asked: &EvidenceAsked, on: On<'_>) -> Result<EvidenceDone, PrepareError> {
+    if asked.bare {
+        return bare::prepare(asked, on);
+    }
     let sources = Sources::find(&asked.data, asked.retrieval, asked.settings.shots > 0)?;
     let to = asked.to.as_ref().unwrap_or(&asked.data);
     let wiki = to.join(WIKI);
@@ -333,7 +340,10 @@ fn rows(
             earlier.facts
         }
         _ => {
-            let shots = shots::draw(sources, &asked.settings, store, index)?;
+            let shots = match &sources.train {
+                Some(train) => shots::draw(train, &asked.settings, Some(&mut Wiki::new(store, index)))?,
+                None => Vec::new(),
+            };
             let mut facts = Vec::new();
             for split in &sources.splits {
                 on(EvidenceEvent::Begins(split.name, count_lines(&split.path)?));

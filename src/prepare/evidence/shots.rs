@@ -1,30 +1,28 @@
 //! Worked examples: claims of the train split, drawn by a seed, with sentences and those that they rest on.
 
+use std::path::Path;
+
 use serde_json::Value;
 
 use super::Settings;
 use super::claims::{GoldSentences, Wiki, gold_sentences, read_lines, sentences};
-use super::sources::Sources;
 use crate::benchmark::cfever::row::{Candidate, Shot, gold_of};
-use crate::metric::fever::{Label, Sentence};
+use crate::metric::fever::{Gold, Label, Sentence};
 use crate::prepare::PrepareError;
-use crate::wiki::{Index, Store};
 
 /// Sentences of an example.
 const SENTENCES: usize = 5;
 /// Pages that are searched for an undecidable claim.
 const PAGES: usize = 5;
 
-/// Draws as many examples as are asked for, the labels in turn. The draw depends on the seed and the ids alone. A claim
-/// whose sentences the dump does not have, or has more than an example shows, is passed over, and so is an undecidable one
-/// for which no page is found.
+/// Draws as many examples as are asked for, the labels in turn. The draw depends on the seed and the ids alone. With pages
+/// to take sentences from, a claim whose sentences the dump does not have, or has more than an example shows, is passed
+/// over, and so is an undecidable one for which no page is found. Without them examples are claims and labels alone.
 pub(super) fn draw(
-    sources: &Sources,
+    train: &Path,
     settings: &Settings,
-    store: &Store,
-    index: Option<&Index>,
+    mut wiki: Option<&mut Wiki<'_>>,
 ) -> Result<Vec<Shot>, PrepareError> {
-    let Some(train) = sources.train.as_ref().filter(|_| settings.shots > 0) else { return Ok(Vec::new()) };
     let mut drawn: Vec<([u8; 32], u64, String)> = Vec::new();
     let wrong = |number: u64, problem: String| {
         PrepareError::Evidence(format!("{}:{number}: {problem}", train.display()))
@@ -39,7 +37,6 @@ pub(super) fn draw(
         drawn.push((*hasher.finalize().as_bytes(), number, line));
     }
     drawn.sort_unstable();
-    let mut wiki = Wiki::new(store, index);
     let mut shots: Vec<Shot> = Vec::new();
     let mut of_label: [std::collections::VecDeque<Shot>; 3] = Default::default();
     let each = settings.shots.div_ceil(Label::ALL.len());
@@ -54,23 +51,11 @@ pub(super) fn draw(
         let Some(of) = of_label.get_mut(place).filter(|of| of.len() < each) else { continue };
         let claim = row.get("claim").and_then(Value::as_str).unwrap_or_default();
         let id = row.get("id").and_then(Value::as_i64).unwrap_or_default();
-        let GoldSentences { found: known, missing, pages } = gold_sentences(store, &gold)?;
-        if !missing.is_empty() || known.len() > SENTENCES {
-            continue;
-        }
-        let pages = if gold.label.is_verifiable() { pages } else { wiki.pages(claim, PAGES)? };
-        let others = sentences(claim, &pages, SENTENCES - known.len(), &known);
-        let mut candidates: Vec<Candidate> = known.into_iter().chain(others).collect();
-        // An example without a sentence would teach that such claims are the undecidable ones.
-        if candidates.is_empty() {
-            continue;
-        }
-        candidates.sort_by(|a, b| (&a.page, a.line).cmp(&(&b.page, b.line)));
-        // The first set alone: it is enough.
-        let set = gold.sets.first().map(Vec::as_slice).unwrap_or_default();
-        let is_gold =
-            |candidate: &Candidate| set.contains(&Sentence::new(candidate.page.as_str(), candidate.line));
-        let evidence = (1..).zip(&candidates).filter(|(_, c)| is_gold(c)).map(|(n, _)| n).collect();
+        let shown = match &mut wiki {
+            Some(wiki) => shown(wiki, claim, &gold)?,
+            None => Some((Vec::new(), Vec::new())),
+        };
+        let Some((candidates, evidence)) = shown else { continue };
         let label = gold.label.as_str().to_owned();
         of.push_back(Shot { id, claim: claim.to_owned(), label, candidates, evidence });
     }
@@ -87,4 +72,30 @@ pub(super) fn draw(
     }
     shots.truncate(settings.shots);
     Ok(shots)
+}
+
+/// The sentences of an example, and the numbers of those that it rests on; `None` where it makes none.
+fn shown(
+    wiki: &mut Wiki<'_>,
+    claim: &str,
+    gold: &Gold<'_>,
+) -> Result<Option<(Vec<Candidate>, Vec<usize>)>, PrepareError> {
+    let GoldSentences { found: known, missing, pages } = gold_sentences(wiki.store, gold)?;
+    if !missing.is_empty() || known.len() > SENTENCES {
+        return Ok(None);
+    }
+    let pages = if gold.label.is_verifiable() { pages } else { wiki.pages(claim, PAGES)? };
+    let others = sentences(claim, &pages, SENTENCES - known.len(), &known);
+    let mut candidates: Vec<Candidate> = known.into_iter().chain(others).collect();
+    // An example without a sentence would teach that such claims are the undecidable ones.
+    if candidates.is_empty() {
+        return Ok(None);
+    }
+    candidates.sort_by(|a, b| (&a.page, a.line).cmp(&(&b.page, b.line)));
+    // The first set alone: it is enough.
+    let set = gold.sets.first().map(Vec::as_slice).unwrap_or_default();
+    let is_gold =
+        |candidate: &Candidate| set.contains(&Sentence::new(candidate.page.as_str(), candidate.line));
+    let evidence = (1..).zip(&candidates).filter(|(_, c)| is_gold(c)).map(|(n, _)| n).collect();
+    Ok(Some((candidates, evidence)))
 }

@@ -27,16 +27,13 @@ pub(super) struct Sources {
 impl Sources {
     /// Looks at a data folder.
     pub(super) fn find(data: &Path, retrieval: Option<Retrieval>, shots: bool) -> Result<Self, PrepareError> {
-        let missing = |what: &str, remedy: &str| PrepareError::Missing {
-            folder: data.to_owned(),
-            what: what.to_owned(),
-            remedy: remedy.to_owned(),
-        };
+        let missing = |what: &str, remedy: &str| missing(data, what, remedy);
         let dump = dump(data)?;
         if dump.is_empty() {
             return Err(missing(
                 "no pages of Wikipedia (looked for wiki-pages/*.jsonl)",
-                "`harness fetch cfever` says where the dump is; unpack it into the data folder",
+                "`harness fetch cfever` says where the dump is; unpack it into the data folder. For the condition `claim_only` \
+                 alone, --no-evidence does without",
             ));
         }
         let pages = |split: &str| {
@@ -44,12 +41,9 @@ impl Sources {
             let places = ["simple_baseline/data/bm25_test", "bm25_test", "."];
             places.map(|place| data.join(place).join(&name)).into_iter().find(|path| path.is_file())
         };
-        let split =
-            |name: &'static str| claims(data, name).map(|path| Split { name, path, pages: pages(name) });
-        let splits: Vec<Split> = ["dev", "test"].into_iter().filter_map(split).collect();
-        let fetch = "get the claims with `harness fetch cfever`";
-        if splits.is_empty() {
-            return Err(missing("no claims (looked for data/dev.jsonl and data/test.jsonl)", fetch));
+        let mut splits = Self::claims_alone(data)?;
+        for split in &mut splits {
+            split.pages = pages(split.name);
         }
         let without = splits.iter().find(|split| split.pages.is_none());
         let retrieval = match (retrieval, without) {
@@ -62,14 +56,18 @@ impl Sources {
             (None, Some(_)) => Retrieval::Own,
             (None, None) => Retrieval::Published,
         };
-        let train = claims(data, "train").filter(|_| shots);
-        if shots && train.is_none() {
-            return Err(missing(
-                "no train split, of which worked examples are drawn (data/train.jsonl)",
-                fetch,
-            ));
-        }
+        let train = shots.then(|| train(data)).transpose()?;
         Ok(Self { dump, splits, train, retrieval })
+    }
+
+    /// The splits that are there, without pages for their claims.
+    pub(super) fn claims_alone(data: &Path) -> Result<Vec<Split>, PrepareError> {
+        let split = |name: &'static str| claims(data, name).map(|path| Split { name, path, pages: None });
+        let splits: Vec<Split> = ["dev", "test"].into_iter().filter_map(split).collect();
+        if splits.is_empty() {
+            return Err(missing(data, "no claims (looked for data/dev.jsonl and data/test.jsonl)", FETCH));
+        }
+        Ok(splits)
     }
 
     /// The files that rows depend on beside the store.
@@ -81,6 +79,19 @@ impl Sources {
         files.extend(&self.train);
         files
     }
+}
+
+/// How claims are got.
+const FETCH: &str = "get the claims with `harness fetch cfever`";
+
+fn missing(data: &Path, what: &str, remedy: &str) -> PrepareError {
+    PrepareError::Missing { folder: data.to_owned(), what: what.to_owned(), remedy: remedy.to_owned() }
+}
+
+/// The train split, of which worked examples are drawn.
+pub(super) fn train(data: &Path) -> Result<PathBuf, PrepareError> {
+    let what = "no train split, of which worked examples are drawn (data/train.jsonl)";
+    claims(data, "train").ok_or_else(|| missing(data, what, FETCH))
 }
 
 /// The claims of a split, as the authors' repository lays them, or bare.

@@ -75,6 +75,7 @@ impl Place {
             to: None,
             retrieval: None,
             settings: Settings { pages: 3, sentences: 4, shots: 0, seed: 1 },
+            bare: false,
             jobs: NonZeroUsize::new(2).unwrap(),
         }
     }
@@ -245,6 +246,40 @@ fn worked_examples_are_drawn_by_the_seed_with_labels_in_turn() {
     let settings = Settings { shots: 20, ..place.asked().settings };
     let error = prepare_evidence(&EvidenceAsked { settings, ..place.asked() }, &|_| ()).unwrap_err();
     assert!(error.to_string().contains("only 12 claims fit as worked examples, 20 are asked for"), "{error}");
+}
+
+/// Claims that are judged alone want no sentence, neither do their examples.
+#[test]
+fn worked_examples_of_claims_alone_need_no_dump() {
+    let place = Place::new();
+    std::fs::remove_dir_all(place.0.path().join("wiki-pages")).unwrap();
+    let settings = Settings { shots: 4, ..place.asked().settings };
+    let bare = || EvidenceAsked { bare: true, settings, ..place.asked() };
+    let error = prepare_evidence(&EvidenceAsked { settings, ..place.asked() }, &|_| ()).unwrap_err();
+    assert!(error.to_string().contains("--no-evidence does without"), "{error}");
+    let done = prepare_evidence(&bare(), &|_| ()).unwrap();
+    assert!(
+        done.lines[0].ends_with("dev.jsonl: 3 claims without sentences, 4 worked examples"),
+        "{:?}",
+        done.lines
+    );
+    assert_eq!(done.rows.len(), 2);
+    let rows = || {
+        let text = std::fs::read_to_string(&done.rows[0]).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<Value>>()
+    };
+    let first = rows();
+    assert_eq!((first.len(), &first[1]["claim"]), (3, &json!("乙山高五百公尺。")));
+    let shots = first[0]["found"]["shots"].as_array().unwrap();
+    let labels: Vec<&str> = shots.iter().map(|shot| shot["label"].as_str().unwrap()).collect();
+    assert_eq!(labels, ["supports", "refutes", "NOT ENOUGH INFO", "supports"]);
+    assert!(shots.iter().all(|shot| shot["candidates"] == json!([]) && shot["evidence"] == json!([])));
+    assert!(!place.0.path().join(WIKI).exists() && !place.0.path().join(EVIDENCE).exists());
+    prepare_evidence(&bare(), &|_| ()).unwrap();
+    assert_eq!(rows(), first, "the same seed draws the same");
+    std::fs::remove_file(place.0.path().join("data/train.jsonl")).unwrap();
+    let error = prepare_evidence(&bare(), &|_| ()).unwrap_err().to_string();
+    assert!(error.contains("no train split"), "{error}");
 }
 
 #[test]

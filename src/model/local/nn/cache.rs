@@ -66,6 +66,29 @@ impl Cache {
         Ok((part(keys)?, part(values)?))
     }
 
+    /// What a token takes of memory, in all layers.
+    pub(crate) fn bytes_of_token(&self) -> Result<usize> {
+        let Some((keys, _)) = self.layers.first() else { return Ok(0) };
+        let (_, kv_heads, _, width) = keys.dims4()?;
+        Ok(2 * self.layers.len() * kv_heads * width * keys.dtype().size_in_bytes())
+    }
+
+    /// `tokens` columns of a row from a column on, as a cache of their own with one row.
+    pub(crate) fn cut(&self, row: usize, column: usize, tokens: usize) -> Result<Self> {
+        let part = |all: &Tensor| all.narrow(0, row, 1)?.narrow(2, column, tokens)?.force_contiguous();
+        let layers = self.layers.iter().map(|(keys, values)| Ok((part(keys)?, part(values)?)));
+        Ok(Self { layers: layers.collect::<Result<Vec<_>>>()? })
+    }
+
+    /// Copies the first `tokens` columns of another cache's first row into a row from a column on.
+    pub(crate) fn copy_from(&self, other: &Self, tokens: usize, (row, column): (usize, usize)) -> Result<()> {
+        for layer in 0..self.layers.len() {
+            let (keys, values) = other.row(layer, 0, 0, tokens)?;
+            self.write_row(layer, row, column, &keys, &values)?;
+        }
+        Ok(())
+    }
+
     /// Copies `tokens` columns of one row into another.
     pub(crate) fn copy_row(
         &self,
@@ -75,8 +98,9 @@ impl Cache {
     ) -> Result<()> {
         for layer in 0..self.layers.len() {
             let (keys, values) = self.row(layer, from_row, from_column, from_column + tokens)?;
-            // A copy of its own: source and target share their storage.
-            self.write_row(layer, to_row, to_column, &keys.copy()?, &values.copy()?)?;
+            // A copy of its own: source and target share their storage. It is one of these columns alone, where `copy`
+            // would copy the whole storage.
+            self.write_row(layer, to_row, to_column, &keys.force_contiguous()?, &values.force_contiguous()?)?;
         }
         Ok(())
     }

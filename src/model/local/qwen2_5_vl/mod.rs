@@ -326,6 +326,7 @@ impl Engine for QwenVl {
             prompt_tokens: expanded.ids.len(),
             audio_tokens: 0,
             completion_tokens: generated.ids.len(),
+            language: None,
             generated,
         };
         Ok(answers.into_iter().map(|answer| answer.map(reply)).collect())

@@ -2,7 +2,9 @@
 //! the roles of the language model of a cascade and of a judge.
 //!
 //! The decoder is our own (`decoder.rs`), the one of Qwen2-Audio: its batches are rows of one cache that do not see each
-//! other, so an answer does not depend on what else is in its batch. Prompts go through the model's own chat template.
+//! other, so an answer does not depend on what else is in its batch. Prompts go through the model's own chat template. What
+//! a prompt begins with as one of the last prompts did is taken over from it (`kept.rs`): the families differ in weights,
+//! not in the cache, so it holds for all of them.
 
 mod config;
 mod gguf;
@@ -10,6 +12,7 @@ mod gguf_tokenizer;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use candle_core::{DType, Device, Result};
 
@@ -23,6 +26,7 @@ use super::device::DtypeChoice;
 use super::engine::{Checked, Engine, Inventory, Reply};
 use super::error::LoadError;
 use super::generate::{self, Generated, Sequence};
+use super::kept::KeptPrompts;
 use super::sampler::Sampler;
 use super::tokenizer::TextTokenizer;
 use super::weights::{Checkpoint, Names, Weights};
@@ -147,6 +151,7 @@ impl CheckedText {
             template,
             stop_ids,
             decoder,
+            kept: Mutex::default(),
         })
     }
 }
@@ -185,6 +190,7 @@ pub struct TextModel {
     template: ChatTemplate,
     stop_ids: Vec<u32>,
     decoder: Decoder,
+    kept: Mutex<KeptPrompts>,
 }
 
 impl TextModel {
@@ -235,8 +241,24 @@ impl TextModel {
 
     /// The logits behind a prompt of ids.
     pub fn next_logits(&self, ids: &[u32]) -> Result<Vec<f32>> {
-        let logits = generate::next_logits(&self.decoder, vec![Sequence::of_text(ids.to_vec())])?;
+        let sequences = vec![Sequence::of_text(ids.to_vec())];
+        let logits = generate::next_logits(&self.decoder, sequences, Some(&mut *self.kept()))?;
         logits.into_iter().next().ok_or_else(|| candle_core::Error::msg("a prompt without tokens"))
+    }
+
+    fn kept(&self) -> MutexGuard<'_, KeptPrompts> {
+        // A prompt is kept whole or not at all.
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Forgets the last prompts: the next one is computed from its first token on.
+    pub fn forget(&self) {
+        self.kept().forget();
+    }
+
+    /// Tokens of prompts that were not computed, but taken over from earlier prompts.
+    pub fn taken_over(&self) -> u64 {
+        self.kept().taken_over()
     }
 
     /// Answers requests together. With `ignore_stops` only the limit of tokens ends a response. A request that is wrong
@@ -252,8 +274,10 @@ impl TextModel {
             .map(|prepared| prepared.as_ref().map_or(0, |(sequence, ..)| sequence.ids.len()))
             .collect();
         let stop_ids = if ignore_stops { &[][..] } else { &self.stop_ids[..] };
+        let mut kept = self.kept();
+        let (decoder, tokenizer) = (&self.decoder, &self.tokenizer);
         let generated =
-            generate::respond(&self.decoder, &self.tokenizer, stop_ids, self.positions, prepared)?;
+            generate::respond(decoder, tokenizer, stop_ids, self.positions, prepared, Some(&mut *kept))?;
         Ok(lengths.into_iter().zip(generated).map(|(length, generated)| Ok((length, generated?))).collect())
     }
 
@@ -278,6 +302,7 @@ impl Engine for TextModel {
             prompt_tokens,
             audio_tokens: 0,
             completion_tokens: generated.ids.len(),
+            language: None,
             generated,
         };
         Ok(answers.into_iter().map(|answer| answer.map(reply)).collect())

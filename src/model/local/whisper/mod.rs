@@ -350,13 +350,18 @@ impl Engine for Whisper {
                 });
             }));
         }
-        let mut transcripts = self.transcribe_each(&clips, &settings)?.into_iter();
+        let mut transcripts = clips.iter().zip(self.transcribe_each(&clips, &settings)?);
         Ok(sentences
             .into_iter()
             .map(|sentence| {
                 sentence?;
-                let transcript =
-                    transcripts.next().unwrap_or_else(|| Err("the batch gave too few answers".to_owned()))?;
+                let Some((clip, transcript)) = transcripts.next() else {
+                    return Err("the batch gave too few answers".to_owned());
+                };
+                let transcript = transcript?;
+                // One that was told, or the only one that the model knows, was not heard.
+                let heard = clip.language.is_none() && !self.control.languages.is_empty();
+                let language = heard.then_some(transcript.language);
                 let cut = transcript.windows.iter().any(|window| !window.ended);
                 let end = if cut { End::Limit } else { End::Token };
                 let prompt_tokens: usize =
@@ -364,7 +369,7 @@ impl Engine for Whisper {
                 let completion_tokens = transcript.tokens.len() - prompt_tokens;
                 // The control tokens stay: they record language and task.
                 let generated = Generated { ids: transcript.tokens, text: transcript.text, end };
-                Ok(Reply { prompt_tokens, audio_tokens: 0, completion_tokens, generated })
+                Ok(Reply { prompt_tokens, audio_tokens: 0, completion_tokens, language, generated })
             })
             .collect())
     }
