@@ -39,6 +39,9 @@ pub struct BenchmarkScores {
     /// Tokens, and what they cost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<UsageScores>,
+    /// Answers by the model that the endpoint says they are of, where that is not the one that it was asked for alone.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub answered_as: BTreeMap<String, u64>,
 }
 
 /// What the responses of a section took. Answers that were reused from an earlier request took nothing.

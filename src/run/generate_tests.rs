@@ -33,6 +33,7 @@ fn ok(text: &str) -> Answer {
         attempts: 1,
         error: None,
         media_bytes: None,
+        answered_as: None,
     }
 }
 

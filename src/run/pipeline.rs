@@ -110,6 +110,11 @@ pub(super) struct Failure {
 }
 
 impl Item {
+    /// A request without media that follows on the answer to another.
+    pub(super) fn following(request: PlannedRequest) -> Self {
+        Self { request, media: Ok(Media::default()), _room: Vec::new() }
+    }
+
     /// The hashes of what the model gets, clips first.
     pub(super) fn digests(&self) -> Vec<Digest> {
         let Ok(media) = &self.media else { return Vec::new() };

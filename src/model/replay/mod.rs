@@ -247,6 +247,7 @@ impl Replay {
                 attempts: 0,
                 error: None,
                 media_bytes: None,
+                answered_as: None,
             },
         }
     }
