@@ -267,8 +267,9 @@ impl Prompt {
 /// Generation settings, resolved: every value is the one that is used.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Generation {
-    /// 0 is greedy decoding; above 0 the logits are divided by it and a token is drawn.
-    pub temperature: f64,
+    /// 0 is greedy decoding; above 0 the logits are divided by it and a token is drawn. Where it is absent an endpoint is
+    /// not told, and draws as it does by itself; so it is with the other settings of the draw that are off.
+    pub temperature: Option<f64>,
     /// Nucleus sampling: the smallest set of tokens with at least this probability; 1 is off.
     pub top_p: f64,
     /// The number of most likely tokens to draw from; 0 is off.
@@ -285,13 +286,33 @@ impl Default for Generation {
     /// Greedy decoding of at most 256 tokens.
     fn default() -> Self {
         Self {
-            temperature: 0.0,
+            temperature: Some(0.0),
             top_p: 1.0,
             top_k: 0,
             repetition_penalty: 1.0,
             max_new_tokens: 256,
             stop: Vec::new(),
         }
+    }
+}
+
+impl Generation {
+    /// Whether the most likely token is always taken. What an endpoint does by itself is not known to be so.
+    pub fn greedy(&self) -> bool {
+        self.temperature == Some(0.0)
+    }
+
+    /// The temperature with its name, in words.
+    pub fn temperature_by_name(&self) -> String {
+        match self.temperature {
+            Some(temperature) => format!("temperature {temperature}"),
+            None => "the server's own temperature".to_owned(),
+        }
+    }
+
+    /// The temperature in words.
+    pub fn temperature_in_words(&self) -> String {
+        self.temperature.map_or_else(|| "the server's own".to_owned(), |temperature| temperature.to_string())
     }
 }
 
@@ -399,6 +420,9 @@ pub struct Response {
     /// For a judge's reply: what it is about and what it says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge: Option<JudgeRecord>,
+    /// The model that an endpoint says has answered, where that is not the name that it was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answered_as: Option<String>,
     /// When it was written.
     pub time: String,
 }
@@ -424,6 +448,7 @@ impl Response {
             media_bytes: None,
             reused_from: None,
             judge: None,
+            answered_as: None,
             time: String::new(),
         }
     }
@@ -436,9 +461,17 @@ pub struct About {
     pub response: Digest,
     /// Which of the judge's runs, from 0.
     pub run: u32,
+    /// How often it was asked before in that run, for replies that could not be read.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub attempt: u32,
     /// Whether the answer was shortened to fit the judge's context.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shortened: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// A judge's reply, as the journal keeps it beside the text.
@@ -452,7 +485,7 @@ pub struct JudgeRecord {
     /// The rule that read it, or that failed; empty where there was no reply.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub rule: String,
-    /// The seed of the call: that of the judge plus the number of the run.
+    /// The seed of the call: that of the judge plus the number of the run, and 1000 for each time it was asked before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
 }
@@ -490,6 +523,11 @@ impl Outcome {
             Self::MediaError => "media_error",
             Self::RequestError => "request_error",
         }
+    }
+
+    /// Whether there is a reply of the model itself to be read, if only an empty one.
+    pub fn is_reply(self) -> bool {
+        matches!(self, Self::Ok | Self::Length | Self::Empty)
     }
 
     /// Whether the model was heard. Failures are not: they are never scored, and a resumed run tries them again.

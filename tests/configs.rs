@@ -78,7 +78,7 @@ fn the_files_of_the_demo_are_there() {
 fn qwen2audio_has_the_settings_of_the_paper() {
     let file = root().join("configs/qwen2audio.toml");
     let config = config::load(&file, &[]).unwrap().config;
-    assert_eq!((config.run.seed, config.generation.temperature), (443, 0.0));
+    assert_eq!((config.run.seed, config.generation.temperature), (443, Some(0.0)));
     assert_eq!((config.generation.top_k, config.generation.max_new_tokens), (1, 256));
     assert_eq!(config.model.published_as.as_deref(), Some("Qwen2-Audio"));
 }

@@ -6,6 +6,8 @@
 mod common;
 #[path = "loopback/mod.rs"]
 mod loopback;
+#[path = "judging/told.rs"]
+mod told;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

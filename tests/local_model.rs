@@ -180,7 +180,7 @@ fn a_wrong_request_fails_alone() {
         (image, Some("cat.png")),
         (request("none", &[], greedy(0)), Some("max_new_tokens is 0")),
         (raw(&"What ".repeat(9000)), Some("fewer than 8192")),
-        (request("hot", &[], Generation { temperature: -1.0, ..greedy(3) }), Some("temperature is -1")),
+        (request("hot", &[], Generation { temperature: Some(-1.0), ..greedy(3) }), Some("temperature is -1")),
     ];
     let answers = ask(cases.iter().map(|(request, _)| request.clone()).collect());
     for (answer, (_, sentence)) in answers.iter().zip(&cases) {
@@ -425,7 +425,7 @@ proptest! {
         repetition_penalty in 1.0..1.4_f64,
     ) {
         let generation = Generation {
-            temperature, top_k, top_p, repetition_penalty, max_new_tokens: 8, ..Generation::default()
+            temperature: Some(temperature), top_k, top_p, repetition_penalty, max_new_tokens: 8, ..Generation::default()
         };
         let clips = [clip(48_000, 0.05), clip(8_000, 0.11)];
         let questions = ["one", "two", "What is the capital of France?", "Transcribe the speech.", "x", "y"];

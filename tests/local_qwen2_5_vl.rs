@@ -308,7 +308,7 @@ fn answers_are_those_of_the_reference() {
 fn a_batch_answers_as_each_request_alone() {
     let mut model = load(&fixtures().join("model"), DtypeChoice::F32);
     let drawn =
-        Generation { temperature: 1.0, top_p: 0.9, top_k: 40, repetition_penalty: 1.05, ..greedy(15) };
+        Generation { temperature: Some(1.0), top_p: 0.9, top_k: 40, repetition_penalty: 1.05, ..greedy(15) };
     let mut requests = Vec::new();
     for (index, case) in cases().iter().enumerate() {
         requests.push(request(case, &format!("greedy {index}"), greedy(20 - 2 * index)));

@@ -105,8 +105,13 @@ fn a_batch_answers_as_each_request_alone() {
     for name in ["llama", "qwen2", "qwen3", "gemma3", "gemma3-f16.gguf"] {
         let model = load(name);
         let cases = reference()[name]["cases"].as_array().unwrap().clone();
-        let drawn =
-            Generation { temperature: 1.0, top_p: 0.9, top_k: 40, repetition_penalty: 1.1, ..greedy(20) };
+        let drawn = Generation {
+            temperature: Some(1.0),
+            top_p: 0.9,
+            top_k: 40,
+            repetition_penalty: 1.1,
+            ..greedy(20)
+        };
         let mut requests: Vec<Prepared> = Vec::new();
         for (index, case) in cases.iter().enumerate() {
             let prompt = || Prompt::Chat(messages(case));

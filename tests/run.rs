@@ -393,6 +393,12 @@ fn check_says_what_a_run_would_do() {
     let known =
         finish(harness().args(["check", "configs/demo.toml", "--set", "model.published_as=Qwen2-Audio"]));
     assert!(!known.exits_with(0).stderr.contains("`ccfqa`"), "a row that is there needs no warning");
+    checked.prints("draws   greedy\n");
+    let own = ["check", "configs/demo.toml", "--set", "generation.temperature=model_default"];
+    finish(harness().args(own)).exits_with(0).prints(
+        "draws   greedy (model_default: its generation_config.json has temperature 0, top_p 1, top_k 0, repetition \
+         penalty 1)\n",
+    );
 
     let place = Place::new(
         "{\"id\": 1}\n{\"id\": \"a\", \"audio\": \"none.wav\", \"question\": \"?\", \"reference\": \"x\"}\n",

@@ -115,6 +115,9 @@ pub struct JudgeSetup {
     pub rating: RatingRead,
     /// What becomes of answers whose judging failed.
     pub on_error: OnJudgeError,
+    /// How often it is asked again for a reply that cannot be read.
+    #[serde(default)]
+    pub retries: u32,
     /// Tokens that prompt and reply may take together, where the judge has such a limit.
     pub context: Option<u64>,
     /// Tokens of these that are kept for the reply.
@@ -226,7 +229,7 @@ pub struct JudgeCall {
 impl JudgeCall {
     /// The reply, where the judge gave one. One that was cut at its token limit is read as far as it goes.
     pub fn heard(&self) -> Option<&str> {
-        matches!(self.outcome, Outcome::Ok | Outcome::Length | Outcome::Empty).then_some(self.reply.as_str())
+        self.outcome.is_reply().then_some(self.reply.as_str())
     }
 }
 
@@ -259,6 +262,15 @@ pub struct JudgeScores {
     pub rules: BTreeMap<String, u64>,
     /// Replies that no rule could read.
     pub unparsed: u64,
+    /// How often it was asked again for a reply that could not be read, at most.
+    #[serde(default)]
+    pub retries: u32,
+    /// Calls that were made again for that.
+    #[serde(default)]
+    pub asked_again: u64,
+    /// Replies that could be read when they came again.
+    #[serde(default)]
+    pub read_again: u64,
     /// Answers that were shortened to fit the judge's context.
     pub shortened: u64,
     /// The digest of the tokenizer that counted for it; without one tokens were estimated.
@@ -267,6 +279,9 @@ pub struct JudgeScores {
     /// What its calls took: those that are scored, and none that was made for an answer that is gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<UsageScores>,
+    /// Replies by the model that the endpoint says they are of, where that is not the one that it was asked for alone.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub answered_as: BTreeMap<String, u64>,
     /// Replies that no rule could read, where the protocol has no score for such.
     #[serde(default)]
     pub unusable: u64,

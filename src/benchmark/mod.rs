@@ -17,6 +17,7 @@ mod notes;
 pub mod scores;
 pub mod simplevqa;
 pub mod sources;
+pub mod temperature;
 mod watch;
 
 use std::path::Path;

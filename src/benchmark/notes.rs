@@ -1,5 +1,7 @@
 //! The sentences that stand under every table, whatever the benchmark: prompts, counts, deviations, warnings.
 
+use std::collections::BTreeMap;
+
 use super::{BenchmarkScores, ConditionCounts, JudgeScores};
 use crate::types::Outcome;
 
@@ -13,6 +15,7 @@ pub(super) fn common(scores: &BenchmarkScores) -> Vec<String> {
         });
         notes.push(format!("prompts: {}", prompts.collect::<Vec<_>>().join(", ")));
     }
+    notes.extend(answered_as(&scores.answered_as).map(|models| format!("answered as {models}")));
     notes.extend(scores.conditions.iter().map(counts));
     notes.push(format!("rows that could not be read: {}", scores.unreadable_rows));
     if let Some(judge) = &scores.judge {
@@ -80,6 +83,8 @@ fn judged(judge: &JudgeScores) -> Vec<String> {
             judge.unparsed
         ),
     ];
+    let models = answered_as(&judge.answered_as);
+    notes.extend(models.map(|models| format!("judge {}: answered as {models}", judge.judge)));
     if let Some(usage) = &judge.usage {
         let cost = usage.cost.map(|cost| format!("; cost {cost:.4}, at the prices of its config"));
         notes.push(format!(
@@ -89,6 +94,13 @@ fn judged(judge: &JudgeScores) -> Vec<String> {
             usage.tokens.prompt_tokens,
             usage.tokens.completion_tokens,
             cost.unwrap_or_default()
+        ));
+    }
+    if judge.retries > 0 {
+        notes.push(format!(
+            "judge {}: replies that cannot be read are asked for again, at most {} times, with 1000 more for a seed each \
+             time: {} calls were made again, {} replies could then be read",
+            judge.judge, judge.retries, judge.asked_again, judge.read_again
         ));
     }
     if judge.shortened > 0 {
@@ -107,6 +119,19 @@ fn judged(judge: &JudgeScores) -> Vec<String> {
         ));
     }
     notes
+}
+
+/// The models that answers are of, with their counts where there are several.
+fn answered_as(models: &BTreeMap<String, u64>) -> Option<String> {
+    let mut names = models.keys();
+    match (names.next(), names.next()) {
+        (None, _) => None,
+        (Some(only), None) => Some(only.clone()),
+        _ => {
+            let counted = models.iter().map(|(model, count)| format!("{model} ({count})"));
+            Some(counted.collect::<Vec<_>>().join(", "))
+        }
+    }
 }
 
 /// What came of the requests of a condition, every outcome named.
@@ -154,12 +179,14 @@ mod tests {
                 tokens: Usage { prompt_tokens: 7, audio_tokens: 7, completion_tokens: 9 },
                 cost: Some(0.25),
             }),
+            answered_as: BTreeMap::from([("m-1".to_owned(), 2), ("m-2".to_owned(), 1)]),
             ..BenchmarkScores::default()
         };
         assert_eq!(
             common(&scores),
             [
                 "prompts: p (mine, sha256 0123456789ab)",
+                "answered as m-1 (2), m-2 (1)",
                 "sqa: 4 requests: ok 1, length 0, content_filter 1, empty 0, media_error 1, request_error 0, \
                  missing 1; without an answer and in no score: 2",
                 "rows that could not be read: 2",

@@ -42,6 +42,9 @@ pub struct BenchmarkScores {
     /// What the transcripts of a cascade took.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transcribing: Option<TranscribingScores>,
+    /// Answers by the model that the endpoint says they are of, where that is not the one that it was asked for alone.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub answered_as: BTreeMap<String, u64>,
 }
 
 /// What the responses of a section took. Answers that were reused from an earlier request took nothing.

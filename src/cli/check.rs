@@ -5,15 +5,16 @@ use std::fmt::Write as _;
 use super::check_media::{self, Lines, Look};
 use super::exit::{self, Failure};
 use super::progress::plural;
-use super::{CheckArgs, cascade, judge, open, print, probe, replay, weights};
+use super::{CheckArgs, cascade, judge, open, print, probe, replay, temperature, weights};
 use crate::benchmark::JudgeKind;
-use crate::config::{Loaded, RunConfig};
+use crate::config::{ChosenTemperature, Loaded, ModelConfig, RunConfig};
 use crate::model::{AudioNeed, ModelIdentity};
 use crate::run::journal::Journal;
 use crate::run::manifest::{Manifest, ManifestBenchmark};
 use crate::run::plan::{Plan, Recipe, Requests, Section};
+use crate::run::score::draw_in_words;
 use crate::run::transcripts::TranscriptPlan;
-use crate::types::Response;
+use crate::types::{Generation, Response};
 
 /// Problems of one kind that are shown; the rest is counted.
 const SHOWN: usize = 10;
@@ -22,8 +23,13 @@ const SHOWN: usize = 10;
 pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
     let mut loaded = open::load(&args.config)?;
     let absent = weights::look(&mut loaded);
-    let config = &loaded.config;
     let mut problems = Vec::new();
+    if matches!(absent, Ok(None))
+        && let Err(failure) = temperature::settle(&mut loaded)
+    {
+        problems.push(failure.message);
+    }
+    let config = &loaded.config;
     let mut out = format!("config  {}\n", config.path.display());
 
     // Without its key an endpoint can still be looked at; it cannot be asked.
@@ -60,6 +66,13 @@ pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
         if let Some(server) = model.endpoint.as_ref().and_then(|endpoint| endpoint.server.as_ref()) {
             let _ = writeln!(out, "server  started for the {stage}: {}", server.command.join(" "));
         }
+    }
+    if config.model.replay.is_none() {
+        let _ = writeln!(
+            out,
+            "draws   {}",
+            draws(&config.model, &config.generation, config.temperature.as_ref())
+        );
     }
     let (sections, of_sections) = open::sections_and_problems(&loaded, open::Unprepared::Said);
     problems.extend(of_sections);
@@ -175,7 +188,7 @@ fn judge_of(
     plan: &Plan,
     problems: &mut Vec<String>,
 ) -> Result<(), Failure> {
-    let Some(config) = &loaded.config.judge else { return Ok(()) };
+    let Some(mut config) = loaded.config.judge.clone() else { return Ok(()) };
     if config.kind == JudgeKind::Match {
         let _ = writeln!(out, "\njudge {}\n  model     none: string match", config.name);
         return Ok(());
@@ -183,7 +196,10 @@ fn judge_of(
     let judged: Vec<judge::Judged<'_>> =
         plan.sections.iter().map(|section| (&section.config, &section.prompts)).collect();
     let at = open::problems_below(loaded, "judge");
-    let ready = match judge::prepare(config, &judged, loaded.config.model.hearing().audio.window, &at) {
+    if let Err(failure) = temperature::settle_judge(&mut config, &at) {
+        problems.push(failure.message);
+    }
+    let ready = match judge::prepare(&config, &judged, loaded.config.model.hearing().audio.window, &at) {
         // Sections that could not be set up have been told of, and may be all that is judged.
         Err(failures) => {
             if !judged.is_empty() {
@@ -195,6 +211,10 @@ fn judge_of(
     };
     let _ = writeln!(out, "\njudge {}", config.name);
     let _ = writeln!(out, "  model     {}: {}", ready.opened.identity.name, ready.opened.about);
+    if let Some(model) = &config.model {
+        let _ =
+            writeln!(out, "  draws     {}", draws(model, &config.generation, config.temperature.as_ref()));
+    }
     let answer = Response::stand_in();
     for (index, section) in ready.sections.iter().enumerate() {
         let Some(judging) = section.judge().ok().flatten() else { continue };
@@ -217,6 +237,16 @@ fn judge_of(
         }
     }
     Ok(())
+}
+
+/// How answers are drawn, in words.
+fn draws(model: &ModelConfig, generation: &Generation, chosen: Option<&ChosenTemperature>) -> String {
+    match chosen {
+        Some(chosen) if generation.temperature.is_none() && model.answering().local.is_some() => {
+            format!("the model's own temperature, which its files do not tell yet ({})", chosen.word.as_str())
+        }
+        chosen => draw_in_words(generation, chosen),
+    }
 }
 
 fn nobody(config: &RunConfig) -> ModelIdentity {

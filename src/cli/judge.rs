@@ -8,7 +8,7 @@ use super::exit::{self, Failure};
 use super::open::{At, Show};
 use super::run::{Drive, Ended, drive, transcode_of, transform_of};
 use super::serve::Serve;
-use super::{JudgeArgs, open, report, wording};
+use super::{JudgeArgs, open, report, temperature, wording};
 use crate::benchmark::judging::{JudgeMode, TokenCounter};
 use crate::benchmark::{self, BuildError, JudgeKind, JudgeSetup};
 use crate::config::secret::Secrets;
@@ -17,6 +17,7 @@ use crate::model::Opened;
 use crate::prompt::PromptSet;
 use crate::run::cost::Price;
 use crate::run::folder::{Begin, RunFolder, find_run};
+use crate::run::generate::Reading;
 use crate::run::journal::Journal;
 use crate::run::judge::{JudgeError, JudgeFile, JudgePlan, JudgedSection, VERSION, verdicts_path};
 use crate::run::manifest::Session;
@@ -76,6 +77,7 @@ pub(super) fn judge(args: &JudgeArgs) -> Result<u8, Failure> {
         None => Box::new(|_, problem| format!("error: [judge]: {problem}")),
     };
     if config.kind == JudgeKind::Model {
+        temperature::settle_judge(&mut config, &*at)?;
         let sections = manifest.config.benchmarks.iter().zip(&manifest.benchmarks);
         let judged: Vec<Judged<'_>> = sections.map(|(section, facts)| (section, &facts.prompts)).collect();
         let window = manifest.config.model.hearing().audio.window;
@@ -118,6 +120,7 @@ pub(super) fn setup_of(config: &JudgeConfig) -> JudgeSetup {
         runs: config.runs.unwrap_or(0),
         rating: config.rating,
         on_error: config.on_error,
+        retries: config.retries,
         context: config.max_context,
         reply_tokens: config.generation.max_new_tokens as u64,
         ..JudgeSetup::default()
@@ -265,6 +268,7 @@ impl Ready {
             setup: self.setup.clone(),
             model: self.opened.identity.clone(),
             generation: config.generation.clone(),
+            temperature: config.temperature.clone(),
             seed,
             options: Vec::new(),
             price: config.model.as_ref().and_then(score::price_of_model),
@@ -345,9 +349,14 @@ pub(super) fn stage(orders: &Orders<'_>, ready: Ready) -> Result<Option<u8>, Fai
         todo: sorted.todo,
         journal: &mut journal,
         account: price.into(),
-        reading: Some(&reading),
+        reading: Some(Reading { read: &reading, retries: config.retries }),
         server: Serve::of(model_config, &secrets, folder, "judge-server.log"),
-    })?;
+    });
+    if let Some(session) = file.sessions.last_mut().filter(|_| !journal.answered_as().is_empty()) {
+        session.answered_as = journal.answered_as();
+        file.write(folder)?;
+    }
+    let ended = ended?;
     match ended {
         Ended::All { runtime, .. } => {
             // The process may go on to scores; nothing is left to listen to.

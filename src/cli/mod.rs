@@ -38,6 +38,7 @@ mod report;
 mod run;
 mod serve;
 mod shots;
+mod temperature;
 mod weights;
 mod wording;
 

@@ -9,7 +9,7 @@ use super::cascade::{self, Models};
 use super::exit::{self, Failure};
 use super::progress::{Progress, Voice};
 use super::serve::{Serve, Served};
-use super::{RunArgs, judge, open, replay, report, weights};
+use super::{RunArgs, judge, open, replay, report, temperature, weights};
 use crate::benchmark::JudgeKind;
 use crate::config::{ImageConfig, ModelConfig, RunConfig, endpoint, image};
 use crate::media::image::{Filter, ImageFormat};
@@ -42,6 +42,14 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
     let sections = open::sections(&loaded)?;
     if let Some(code) = weights::ready(&mut loaded)? {
         return Ok(code);
+    }
+    temperature::settle(&mut loaded)?;
+    if stages == Stages::All
+        && let Some(mut judge) = loaded.config.judge.take()
+    {
+        let settled = temperature::settle_judge(&mut judge, &open::problems_below(&loaded, "judge"));
+        loaded.config.judge = Some(judge);
+        settled?;
     }
     let config = &loaded.config;
     let Models { answering: mut opened, secrets, recogniser } = cascade::models(&loaded)?;
@@ -142,7 +150,7 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
     if pending > 0 {
         sessions.push(Session::new(now.clone(), &opened.identity, config.model.answering().local.as_ref()));
     }
-    let manifest = Manifest {
+    let mut manifest = Manifest {
         version: VERSION,
         run: config.run.name.clone(),
         harness: env!("CARGO_PKG_VERSION").to_owned(),
@@ -191,7 +199,12 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
             account: Account { price, before, ..Account::default() },
             reading: None,
             server: Serve::of(config.model.answering(), &secrets, folder.path(), "server.log"),
-        })?;
+        });
+        if let Some(session) = manifest.sessions.last_mut().filter(|_| !journal.answered_as().is_empty()) {
+            session.answered_as = journal.answered_as();
+            manifest.write(folder.path())?;
+        }
+        let ended = ended?;
         match ended {
             Ended::All { journaled, .. } if journaled < pending => {
                 return Err(Failure::new(

@@ -20,9 +20,9 @@ use super::tree::{Locator, Node, Step, Value};
 use crate::benchmark::judging::JudgeKind;
 use crate::types::shown;
 
-/// Everything that is wrong with a tree, in the order of the text.
-pub(super) fn check(locator: &Locator) -> Vec<Problem> {
-    let mut walk = Walk { locator, problems: Vec::new(), model_section: "model" };
+/// Everything that is wrong with a tree, in the order of the text. Of a judge alone no other section need be there.
+pub(super) fn check(locator: &Locator, judge_alone: bool) -> Vec<Problem> {
+    let mut walk = Walk { locator, judge_alone, problems: Vec::new(), model_section: "model" };
     walk.section(&locator.root, schema::root(), &Section::root());
     walk.beyond_the_schema(&locator.root);
     walk.problems
@@ -54,6 +54,8 @@ impl Section {
 
 struct Walk<'a> {
     locator: &'a Locator,
+    /// Whether the file may hold a judge alone.
+    judge_alone: bool,
     problems: Vec<Problem>,
     /// The name of the section that is looked at as a model.
     model_section: &'static str,
@@ -75,7 +77,9 @@ impl Walk<'_> {
             }
         }
         let required = schema.get("required").and_then(Json::as_array).into_iter().flatten();
-        for key in required.filter_map(Json::as_str).filter(|key| !table.contains_key(*key)) {
+        // The sections that a file must have are those of a run.
+        let owed = !(self.judge_alone && section.path.is_empty());
+        for key in required.filter_map(Json::as_str).filter(|key| owed && !table.contains_key(*key)) {
             let Some(wanted) = schema::key(schema, key) else { continue };
             let place =
                 if section.path.is_empty() { self.locator.whole() } else { self.locator.header(node) };
@@ -122,6 +126,9 @@ impl Walk<'_> {
 
     /// A value by the schema of its key.
     fn key(&mut self, key: &str, node: &Node, schema: &Json, section: &Section) {
+        if let Some(one) = schema::of_either(schema, node.as_str().is_some()) {
+            return self.key(key, node, &one, section);
+        }
         match (schema::type_of(schema), &node.value) {
             ("object", Value::Table(_)) => self.section(node, schema, &section.below(key)),
             ("array", Value::Array(items)) => self.list(key, node, items, schema, section),
@@ -200,7 +207,12 @@ impl Walk<'_> {
     fn text(&mut self, key: &str, node: &Node, text: &str, schema: &Json) {
         if let Some(known) = schema::choices(schema) {
             if !known.contains(&text) {
-                self.problems.push(self.unknown_value(key, node, text, &known));
+                let mut problem = self.unknown_value(key, node, text, &known);
+                // It could have been a number.
+                if schema.get("default").is_some_and(Json::is_number) {
+                    problem = problem.help(format!("known: {}, or a number", known.join(", ")));
+                }
+                self.problems.push(problem);
             }
         } else if text.is_empty() && schema.get("minLength").is_some() {
             self.value_problem(
@@ -416,12 +428,29 @@ impl Walk<'_> {
     }
 }
 
-/// What is allowed but probably not meant: one sentence each, with its place.
-pub(super) fn warnings(config: &RunConfig, locator: &Locator) -> Vec<String> {
+/// What is allowed but probably not meant: one sentence each, with its place. Of a judge alone the rest is another file's.
+pub(super) fn warnings(config: &RunConfig, locator: &Locator, judge_alone: bool) -> Vec<String> {
     let mut warnings = Vec::new();
     let mut warn = |path: &[Step], text: String| warnings.push(format!("{}: {text}", locator.place(path)));
+    if let Some(judge) = config.judge.as_ref().filter(|judge| judge.kind == JudgeKind::Model) {
+        let paper = config.benchmarks.iter().any(|benchmark| benchmark.name == CP_BENCH);
+        let several = judge.runs.map_or(paper, |runs| runs > 1);
+        if several && judge.generation.greedy() {
+            let text = "at temperature 0 all runs of the judge say the same, and their mean is that of one: set \
+                        temperature (the paper of cp-bench has 1), or runs = 1";
+            warn(&["judge".into(), "generation".into()], text.to_owned());
+        }
+        if judge.retries > 0 && judge.generation.greedy() {
+            let text =
+                "at temperature 0 a judge that is asked again says the same: set temperature, or retries = 0";
+            warn(&["judge".into(), "retries".into()], text.to_owned());
+        }
+    }
+    if judge_alone {
+        return warnings;
+    }
     let generation = &config.generation;
-    if generation.temperature == 0.0 {
+    if generation.greedy() {
         let idle = [("top_p", generation.top_p < 1.0), ("top_k", generation.top_k > 1)];
         for (key, _) in idle.into_iter().filter(|(_, set)| *set) {
             warn(
@@ -429,21 +458,12 @@ pub(super) fn warnings(config: &RunConfig, locator: &Locator) -> Vec<String> {
                 format!("`{key}` does nothing at temperature 0, where the most likely token is always taken"),
             );
         }
-    } else if generation.temperature > 2.0 {
-        let text = format!("a temperature of {} makes answers close to random", generation.temperature);
+    } else if let Some(hot) = generation.temperature.filter(|temperature| *temperature > 2.0) {
+        let text = format!("a temperature of {hot} makes answers close to random");
         warn(&["generation".into(), "temperature".into()], text);
     }
     if config.model.replay.is_some() && locator.root.key("generation").is_some() {
         warn(&["generation".into()], "[generation] does nothing: the answers exist already".to_owned());
-    }
-    if let Some(judge) = config.judge.as_ref().filter(|judge| judge.kind == JudgeKind::Model) {
-        let paper = config.benchmarks.iter().any(|benchmark| benchmark.name == CP_BENCH);
-        let several = judge.runs.map_or(paper, |runs| runs > 1);
-        if several && judge.generation.temperature == 0.0 {
-            let text = "at temperature 0 all runs of the judge say the same, and their mean is that of one: set \
-                        temperature (the paper of cp-bench has 1), or runs = 1";
-            warn(&["judge".into(), "generation".into()], text.to_owned());
-        }
     }
     let audio = &config.model.hearing().audio;
     if audio.rate.is_some() && audio.transcode == Transcode::Never {

@@ -22,6 +22,7 @@ mod resolve;
 mod resolved;
 mod schema;
 pub mod secret;
+mod temperature;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -45,6 +46,7 @@ pub use resolved::{
     ReplayConfig, RunConfig, RunSection, Variant, WindowRule, Wording,
 };
 pub use schema::schema;
+pub use temperature::{ChosenTemperature, TemperatureWord};
 pub use tree::{Locator, Step};
 
 /// A configuration, and what is needed to speak about it.
@@ -69,30 +71,9 @@ pub fn load(path: &Path, overrides: &[Override]) -> Result<Loaded, ConfigError> 
 }
 
 /// Reads the configuration of a judge for answers that are there. Of what it does not say, for it may have `[judge]`
-/// alone, the run's seed and benchmarks count.
+/// alone, the run's model, seed and benchmarks count.
 pub fn load_judge(path: &Path, run: &RunConfig) -> Result<Loaded, ConfigError> {
-    let text = read(path)?;
-    let file = problem::Source { name: path.display().to_string(), text: text.clone() };
-    // What cannot be parsed is reported below.
-    let Ok(root) = tree::parse(&[file]) else { return load_text(path, &text, &[]) };
-    let mut said = Vec::new();
-    if root.key("model").is_none() {
-        // Nothing is asked of it.
-        said.push("model={ kind = \"local\", architecture = \"qwen2_audio\", weights = \".\" }".to_owned());
-    }
-    if root.key("benchmark").is_none() {
-        let quoted = |text: &str| toml::Value::from(text);
-        let sections = run.benchmarks.iter().map(|section| {
-            let (name, label) = (quoted(&section.name), quoted(&section.label));
-            format!("{{ name = {name}, label = {label}, data = \".\" }}")
-        });
-        said.push(format!("benchmark=[{}]", sections.collect::<Vec<_>>().join(", ")));
-    }
-    if root.key("run").is_none_or(|run| run.key("seed").is_none()) {
-        said.push(format!("run.seed={}", run.run.seed));
-    }
-    let said: Vec<Override> = said.iter().map(|text| Override::parse(text)).collect::<Result<_, _>>()?;
-    load_text(path, &text, &said)
+    load_for(path, &read(path)?, &[], Some(run))
 }
 
 /// The text of a configuration file.
@@ -121,6 +102,16 @@ fn read(path: &Path) -> Result<String, ConfigError> {
 
 /// The same for a text that was read already; `path` is where it came from.
 pub fn load_text(path: &Path, text: &str, overrides: &[Override]) -> Result<Loaded, ConfigError> {
+    load_for(path, text, overrides, None)
+}
+
+/// Reads a configuration; one of a judge alone for the run that it is to judge.
+fn load_for(
+    path: &Path,
+    text: &str,
+    overrides: &[Override],
+    run: Option<&RunConfig>,
+) -> Result<Loaded, ConfigError> {
     // Some editors begin a file with a byte order mark.
     let text = text.strip_prefix('\u{FEFF}').unwrap_or(text).to_owned();
     let file = problem::Source { name: path.display().to_string(), text };
@@ -135,8 +126,9 @@ pub fn load_text(path: &Path, text: &str, overrides: &[Override]) -> Result<Load
             problems.push(problem);
         }
     }
-    problems.extend(check::check(&locator));
-    if locator.root.get(&"run".into()).and_then(|run| run.key("name")).is_none()
+    problems.extend(check::check(&locator, run.is_some()));
+    if run.is_none()
+        && locator.root.get(&"run".into()).and_then(|run| run.key("name")).is_none()
         && let Some(why) = check::unfit_for_files(&resolve::default_name(path))
     {
         problems.push(
@@ -151,7 +143,7 @@ pub fn load_text(path: &Path, text: &str, overrides: &[Override]) -> Result<Load
     // The check has gone through the same schema, so this fails only where the two disagree.
     let raw = raw::RawConfig::deserialize(locator.root.to_toml())
         .map_err(|error| Problem::new(locator.place(&[]), error.message().to_owned()))?;
-    let config = resolve::resolve(path, raw, &locator);
-    let warnings = check::warnings(&config, &locator);
+    let config = resolve::resolve(path, raw, &locator, run).map_err(invalid)?;
+    let warnings = check::warnings(&config, &locator, run.is_some());
     Ok(Loaded { config, warnings, locator })
 }

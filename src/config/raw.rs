@@ -21,6 +21,7 @@ pub use image::RawImage;
 use super::cascade::{AsrLanguage, TranscribeBy};
 use super::endpoint::{AudioForm, Transcode};
 use super::resolved::{LimitBy, ModelKind, Variant, WindowRule};
+use super::temperature::RawTemperature;
 use crate::benchmark::judging::{JudgeKind, JudgeMode, OnJudgeError, RatingRead};
 use crate::model::replay::{MatchBy, Preset};
 use crate::types::{Profile, Window};
@@ -38,6 +39,7 @@ pub const ARCHITECTURES: [(&str, f64); 7] = [
 ];
 
 /// A configuration of harness: which model answers which benchmarks, and how.
+// `model` and `benchmark` may be missing where a judge alone is read.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "harness configuration")]
@@ -45,14 +47,15 @@ pub struct RawConfig {
     /// The run: its name, its seed and where its files go.
     pub run: Option<RawRun>,
     /// The model that answers.
-    pub model: RawModel,
+    #[schemars(required)]
+    pub model: Option<RawModel>,
     /// How answers are generated.
     pub generation: Option<RawGeneration>,
     /// Who judges the answers, for benchmarks whose figures are a judge's.
     pub judge: Option<RawJudge>,
     /// The benchmarks to run, one `[[benchmark]]` section each.
-    #[schemars(length(min = 1))]
-    pub benchmark: Vec<RawBenchmark>,
+    #[schemars(required, length(min = 1))]
+    pub benchmark: Option<Vec<RawBenchmark>>,
 }
 
 /// The run: its name, its seed and where its files go.
@@ -280,9 +283,11 @@ pub struct RawAudio {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RawGeneration {
-    /// 0 is greedy decoding, the same answer every time; above 0 tokens are drawn, and higher is wilder.
-    #[schemars(range(min = 0), extend("default" = 0.0), example = 0.7)]
-    pub temperature: Option<f64>,
+    /// 0 is greedy decoding, the same answer every time; above 0 tokens are drawn, and higher is wilder. `paper` is what
+    /// the benchmark's paper has for the model, `model_default` what the model has by itself: an endpoint is told none, of a
+    /// local model it stands in `generation_config.json`.
+    #[schemars(extend("default" = 0.0), example = 0.7)]
+    pub temperature: Option<RawTemperature>,
     /// Nucleus sampling: draw from the smallest set of tokens that together have this probability. 1 is off.
     #[schemars(range(max = 1), extend("exclusiveMinimum" = 0), extend("default" = 1.0), example = 0.9)]
     pub top_p: Option<f64>,
@@ -325,6 +330,9 @@ pub struct RawJudge {
     /// score), `wrong`, or `na` (not attempted, for `simplevqa`; wrong elsewhere).
     #[schemars(extend("default" = "fail"), example = &"fail")]
     pub on_error: Option<OnJudgeError>,
+    /// How often the judge is asked again, with another seed, for a reply that cannot be read. The papers ask once.
+    #[schemars(range(min = 0, max = 10), extend("default" = 0), example = 2)]
+    pub retries: Option<u64>,
     /// The most tokens that prompt and reply take together: longer answers are shortened for the judge, and counted.
     /// Tokens are counted with `tokenizer`, else estimated, one for three bytes. No limit by default.
     #[schemars(range(min = 16, max = 100_000_000), example = 4096)]

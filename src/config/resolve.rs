@@ -10,6 +10,7 @@ use super::endpoint::{
 };
 use super::hub::is_repo;
 use super::image::{DEFAULT_QUALITY, ImageConfig};
+use super::problem::Problem;
 use super::raw::{
     ARCHITECTURES, RawAudio, RawBelebele, RawBenchmark, RawConfig, RawDtype, RawGeneration, RawImage,
     RawJudge, RawModel, RawRun, RawServer, RawTranscription, RawTranscripts,
@@ -18,8 +19,10 @@ use super::resolved::{
     AudioConfig, BenchmarkConfig, HubWeights, JudgeConfig, LocalConfig, ModelConfig, ModelKind, ReplayConfig,
     RunConfig, RunSection, Wording,
 };
+use super::temperature::{ChosenTemperature, RawTemperature, TemperatureWord, chosen};
 use super::tree::{Locator, Node, Step};
 use crate::benchmark::judging::JudgeKind;
+use crate::benchmark::temperature;
 use crate::types::{Generation, Profile};
 
 /// The seed when none is given: that of CCFQA's published runs.
@@ -28,26 +31,90 @@ pub const DEFAULT_SEED: u64 = 443;
 /// Requests to an endpoint that are under way at once, when the configuration doesn't say how many.
 pub(super) const DEFAULT_CONCURRENCY: usize = 16;
 
-/// Resolves a configuration that has passed the check.
-pub(super) fn resolve(path: &Path, raw: RawConfig, locator: &Locator) -> RunConfig {
+/// Resolves a configuration that has passed the check. What one of a judge alone does not say is that of the run that
+/// is judged. What is wrong now is a word for a temperature that stands for none.
+pub(super) fn resolve(
+    path: &Path,
+    raw: RawConfig,
+    locator: &Locator,
+    judged: Option<&RunConfig>,
+) -> Result<RunConfig, Vec<Problem>> {
     let folders =
         Folders { file: path.parent().unwrap_or(Path::new("")), locator, above: &[], model: &["model"] };
-    let generation = generation(raw.generation.unwrap_or_default(), &Generation::default());
-    let greedy = generation.temperature == 0.0;
-    let for_judge = judge_generation(&raw.benchmark);
-    RunConfig {
-        path: path.to_path_buf(),
-        run: run(path, raw.run.unwrap_or_default()),
-        model: model(raw.model, &folders),
-        generation,
-        judge: raw.judge.map(|raw| judge(raw, &Folders { above: &["judge"], ..folders }, &for_judge)),
-        benchmarks: raw
-            .benchmark
-            .into_iter()
-            .enumerate()
-            .map(|(index, raw)| benchmark(index, raw, &folders, greedy))
-            .collect(),
+    let sections = raw.benchmark.unwrap_or_default();
+    let names: Vec<&str> = match judged {
+        Some(run) if sections.is_empty() => run.benchmarks.iter().map(|section| &*section.name).collect(),
+        _ => sections.iter().map(|section| &*section.name).collect(),
+    };
+    let model = raw.model.map(|raw| model(raw, &folders)).or_else(|| judged.map(|run| run.model.clone()));
+    let Some(model) = model else {
+        // The check has refused it.
+        return Err(vec![locator.problem(&[], "the section [model] is missing")]);
+    };
+
+    let mut problems = Vec::new();
+    let mut settle = |section: &[&str], generation: &mut Generation, chosen: Result<Settled, String>| {
+        let path: Vec<Step> = section.iter().chain(&["temperature"]).map(|key| Step::from(*key)).collect();
+        match chosen {
+            Ok((value, chosen)) => {
+                generation.temperature = value;
+                Some(chosen)
+            }
+            Err(sentence) => {
+                problems.push(locator.problem(&path, sentence));
+                None
+            }
+        }
+    };
+    let (mut generation, word) = generation(raw.generation.unwrap_or_default(), &Generation::default());
+    let temperature = word.and_then(|word| {
+        let answering = model.answering();
+        let paper = |name: &str| temperature::of_model(name, answering.kind.as_str(), asked_for(answering));
+        settle(&["generation"], &mut generation, chosen(word, Some(&model), &names, paper))
+    });
+    let for_judge = judge_generation(&names);
+    let judge = raw.judge.map(|raw| {
+        let (mut judge, word) = judge(raw, &Folders { above: &["judge"], ..folders }, &for_judge);
+        judge.temperature = word.and_then(|word| {
+            // Sections whose answers are not judged have no say.
+            let mut with: Vec<&str> = names.clone();
+            with.retain(|name| temperature::of_judge(name).is_some());
+            let names = if with.is_empty() { &names } else { &with };
+            let found = chosen(word, judge.model.as_ref(), names, temperature::of_judge);
+            settle(&["judge", "generation"], &mut judge.generation, found)
+        });
+        judge
+    });
+    let greedy = generation.greedy();
+    let run = run(path, raw.run.unwrap_or_default(), judged);
+    if !problems.is_empty() {
+        return Err(problems);
     }
+    Ok(RunConfig {
+        path: path.to_path_buf(),
+        run,
+        model,
+        generation,
+        temperature,
+        judge,
+        benchmarks: match judged {
+            Some(run) if sections.is_empty() => run.benchmarks.clone(),
+            _ => sections
+                .into_iter()
+                .enumerate()
+                .map(|(index, raw)| benchmark(index, raw, &folders, greedy))
+                .collect(),
+        },
+    })
+}
+
+/// A temperature that was given by a word.
+type Settled = (Option<f64>, ChosenTemperature);
+
+/// What a model is known by: the name that its server is asked for, or its architecture.
+fn asked_for(model: &ModelConfig) -> &str {
+    let endpoint = model.endpoint.as_ref().map(|endpoint| &*endpoint.model);
+    endpoint.or_else(|| model.local.as_ref().map(|local| &*local.architecture)).unwrap_or(&model.name)
 }
 
 /// The name of a run whose configuration doesn't give one: that of the file.
@@ -55,10 +122,10 @@ pub(super) fn default_name(path: &Path) -> String {
     path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-fn run(path: &Path, raw: RawRun) -> RunSection {
+fn run(path: &Path, raw: RawRun, judged: Option<&RunConfig>) -> RunSection {
     RunSection {
         name: raw.name.unwrap_or_else(|| default_name(path)),
-        seed: raw.seed.unwrap_or(DEFAULT_SEED),
+        seed: raw.seed.unwrap_or_else(|| judged.map_or(DEFAULT_SEED, |run| run.run.seed)),
         results: PathBuf::from(raw.results.as_deref().unwrap_or("results")),
         note: raw.note,
     }
@@ -204,35 +271,44 @@ fn transcription(raw: Option<RawTranscription>) -> TranscriptionConfig {
 
 /// How a judge answers where the configuration does not say it: greedily, as most papers have it, but as CP-Bench's
 /// paper has it where it judges nothing else. That one averages several draws.
-fn judge_generation(benchmarks: &[RawBenchmark]) -> Generation {
-    let is = |names: &[&str]| benchmarks.iter().any(|benchmark| names.contains(&benchmark.name.as_str()));
+fn judge_generation(benchmarks: &[&str]) -> Generation {
+    let is = |names: &[&str]| benchmarks.iter().any(|benchmark| names.contains(benchmark));
     if is(&[CP_BENCH]) && !is(&["ccfqa", "simplevqa"]) {
-        Generation { temperature: 1.0, max_new_tokens: 512, ..Generation::default() }
+        Generation { temperature: Some(1.0), max_new_tokens: 512, ..Generation::default() }
     } else {
         Generation::default()
     }
 }
 
-fn judge(raw: RawJudge, folders: &Folders<'_>, default: &Generation) -> JudgeConfig {
+/// A judge, and the word that gives its temperature, where one does.
+fn judge(
+    raw: RawJudge,
+    folders: &Folders<'_>,
+    default: &Generation,
+) -> (JudgeConfig, Option<TemperatureWord>) {
     let kind = raw.kind.unwrap_or_default();
     let mut model = raw.model.filter(|_| kind == JudgeKind::Model).map(|raw| model(raw, folders));
     // Its own section stands for that of its model.
     if let Some((raw, endpoint)) = raw.server.zip(model.as_mut().and_then(|model| model.endpoint.as_mut())) {
         endpoint.server = Some(server(raw, folders, &["server".into(), "folder".into()]));
     }
-    JudgeConfig {
+    let (generation, word) = generation(raw.generation.unwrap_or_default(), default);
+    let judge = JudgeConfig {
         name: raw.name.unwrap_or_else(|| "judge".to_owned()),
         kind,
         runs: raw.runs.and_then(|runs| u32::try_from(runs).ok()),
         mode: raw.mode.unwrap_or_default(),
         rating: raw.rating.unwrap_or_default(),
         on_error: raw.on_error.unwrap_or_default(),
+        retries: raw.retries.and_then(|retries| u32::try_from(retries).ok()).unwrap_or(0),
         max_context: raw.max_context,
         tokenizer: raw.tokenizer.map(|text| folders.path(&text, &["tokenizer".into()])),
         prompt: raw.prompt.map(|text| folders.path(&text, &["prompt".into()])),
         model,
-        generation: generation(raw.generation.unwrap_or_default(), default),
-    }
+        generation,
+        temperature: None,
+    };
+    (judge, word)
 }
 
 fn endpoint(raw: RawModel, audio: RawAudio, folders: &Folders<'_>) -> EndpointConfig {
@@ -303,16 +379,23 @@ fn server(raw: RawServer, folders: &Folders<'_>, folder: &[Step]) -> ServerConfi
     }
 }
 
-fn generation(raw: RawGeneration, default: &Generation) -> Generation {
-    Generation {
-        temperature: raw.temperature.unwrap_or(default.temperature),
+/// How answers are generated, and the word that gives the temperature, where one does.
+fn generation(raw: RawGeneration, default: &Generation) -> (Generation, Option<TemperatureWord>) {
+    let (temperature, word) = match raw.temperature {
+        None => (default.temperature, None),
+        Some(RawTemperature::Number(number)) => (Some(number), None),
+        Some(RawTemperature::Word(word)) => (None, Some(word)),
+    };
+    let generation = Generation {
+        temperature,
         top_p: raw.top_p.unwrap_or(default.top_p),
         // -1 is how some servers write "off".
         top_k: raw.top_k.map_or(default.top_k, |k| usize::try_from(k).unwrap_or(0)),
         repetition_penalty: raw.repetition_penalty.unwrap_or(default.repetition_penalty),
         max_new_tokens: raw.max_new_tokens.map_or(default.max_new_tokens, size),
         stop: raw.stop.unwrap_or_else(|| default.stop.clone()),
-    }
+    };
+    (generation, word)
 }
 
 fn benchmark(index: usize, raw: RawBenchmark, folders: &Folders<'_>, greedy: bool) -> BenchmarkConfig {

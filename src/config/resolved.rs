@@ -11,6 +11,7 @@ use super::cascade::CascadeConfig;
 use super::categories::Categories;
 use super::endpoint::{EndpointConfig, Transcode, TranscriptionConfig};
 use super::image::ImageConfig;
+use super::temperature::ChosenTemperature;
 use crate::benchmark::judging::{JudgeKind, JudgeMode, OnJudgeError, RatingRead};
 use crate::model::replay::{FieldMap, MatchBy, Preset};
 use crate::types::{Generation, Profile, Window};
@@ -26,6 +27,9 @@ pub struct RunConfig {
     pub model: ModelConfig,
     /// `[generation]`
     pub generation: Generation,
+    /// Where its temperature was given by a word: which, and what it came to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<ChosenTemperature>,
     /// `[judge]`
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge: Option<JudgeConfig>,
@@ -62,6 +66,9 @@ pub struct JudgeConfig {
     pub rating: RatingRead,
     /// What becomes of answers whose judging failed.
     pub on_error: OnJudgeError,
+    /// How often it is asked again for a reply that cannot be read.
+    #[serde(default)]
+    pub retries: u32,
     /// The most tokens that prompt and reply take together.
     pub max_context: Option<u64>,
     /// Its tokenizer: a `tokenizer.json`, or the folder that it is in.
@@ -73,6 +80,9 @@ pub struct JudgeConfig {
     pub model: Option<ModelConfig>,
     /// `[judge.generation]`
     pub generation: Generation,
+    /// Where its temperature was given by a word: which, and what it came to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<ChosenTemperature>,
 }
 
 /// Which parts of long clips a benchmark asks about.

@@ -115,6 +115,16 @@ pub(super) fn is_free(section: &Value) -> bool {
     section.get("additionalProperties") == Some(&Value::Bool(true))
 }
 
+/// Of a key that takes a number or one of some words: the schema of what was typed, a text or not.
+pub(super) fn of_either(schema: &Value, text: bool) -> Option<Value> {
+    let choices = schema.get("anyOf")?.as_array()?;
+    let chosen = choices.iter().find(|choice| (type_of(choice) == "string") == text)?;
+    let mut whole = schema.as_object()?.clone();
+    whole.remove("anyOf");
+    whole.extend(chosen.as_object()?.clone());
+    Some(Value::Object(whole))
+}
+
 /// The JSON type that a schema asks for.
 pub(super) fn type_of(schema: &Value) -> &str {
     let of_choices = || schema.get("oneOf")?.get(0)?.get("type")?.as_str();

@@ -4,6 +4,7 @@ mod models;
 mod overrides;
 mod problems;
 mod random;
+mod temperatures;
 
 use std::path::PathBuf;
 
@@ -128,6 +129,7 @@ fn defaults_are_filled_in() {
             replay: None,
         },
         generation: Generation::default(),
+        temperature: None,
         judge: None,
         benchmarks: vec![BenchmarkConfig {
             windows: WindowRule::Model,
@@ -257,7 +259,7 @@ fn everything_can_be_typed() {
     assert_eq!(config.model.audio, audio(20.0, Window::Last));
     let local = config.model.local.as_ref().unwrap();
     assert_eq!((local.device.as_str(), local.dtype.as_str()), ("cuda:1", "bf16"));
-    assert_eq!(config.generation.temperature, 1.0);
+    assert_eq!((config.generation.temperature, config.temperature), (Some(1.0), None));
     assert_eq!((config.generation.top_k, config.generation.max_new_tokens), (0, 7));
     assert_eq!(config.generation.stop, ["\n", "END"]);
     let benchmark = &config.benchmarks[0];
@@ -351,7 +353,7 @@ fn the_reference_names_every_key() {
     let of = |section: &str| all.iter().filter(|(path, _)| path.starts_with(section)).count();
     let of_model = of("model.") - of("model.transcripts.");
     assert_eq!(twins.len(), 3 * of_model + of("generation.") + of("model.server."));
-    assert_eq!(all.len(), 121);
+    assert_eq!(all.len(), 122);
     for (path, schema) in &all {
         let heading = format!("\n### `{path}`\n");
         let at = page.find(&heading).unwrap_or_else(|| panic!("docs/config.md lacks the heading {heading}"));
@@ -398,10 +400,10 @@ data = "rows.jsonl"
 fn the_judge_of_cp_bench_draws_unless_it_is_told_otherwise() {
     let judge = |text: &str, sets: &[&str]| config(text, sets).judge.unwrap().generation;
     let paper = judge(JUDGED, &[]);
-    assert_eq!((paper.temperature, paper.max_new_tokens), (1.0, 512));
-    assert_eq!(judge(JUDGED, &["judge.generation.max_new_tokens=64"]).temperature, 1.0);
+    assert_eq!((paper.temperature, paper.max_new_tokens), (Some(1.0), 512));
+    assert_eq!(judge(JUDGED, &["judge.generation.max_new_tokens=64"]).temperature, Some(1.0));
     let both = format!("{JUDGED}\n[[benchmark]]\nname = \"ccfqa\"\ndata = \"x.jsonl\"\n");
-    assert_eq!(judge(&both, &[]).temperature, 0.0);
+    assert!(judge(&both, &[]).greedy());
     let warned = |sets: &[&str]| {
         let warnings = read(JUDGED, sets).unwrap().warnings;
         warnings.iter().any(|warning| warning.contains("all runs of the judge say the same"))
@@ -423,7 +425,20 @@ fn a_judge_alone_is_judged_by_what_the_run_says() {
     assert!(load(&file, &[]).is_err());
     let run = config(JUDGED, &["run.seed=7"]);
     let alone = load_judge(&file, &run).unwrap().config;
-    assert_eq!((alone.judge, alone.run.seed), (run.judge.clone(), 7));
+    // The rest is the run's, and nothing is made up.
+    assert_eq!((&alone.judge, alone.run.seed), (&run.judge, 7));
+    assert_eq!((&alone.model, &alone.benchmarks), (&run.model, &run.benchmarks));
+    std::fs::write(&file, format!("[judge]{section}[judge.generation]\ntemperature = \"paper\"\n")).unwrap();
+    let drawn = load_judge(&file, &run).unwrap().config.judge.unwrap();
+    assert_eq!((drawn.generation.temperature, drawn.temperature.is_some()), (Some(1.0), true));
+    // Elsewhere a run must have a model.
+    let error = load(&file, &[]).unwrap_err().to_string();
+    assert!(error.contains("the section [model] is missing"), "{error}");
+    assert!(error.contains("there is no [[benchmark]] section"), "{error}");
+    // What the run's own file is warned of is no business of the judge's.
+    let mut rated = run.clone();
+    rated.model.audio.rate = Some(16_000);
+    assert_eq!(load_judge(&file, &rated).unwrap().warnings, Vec::<String>::new());
     std::fs::write(&file, format!("[run]\nseed = 8\n[judge]{section}")).unwrap();
     assert_eq!(load_judge(&file, &run).unwrap().config.run.seed, 8);
     std::fs::write(&file, "[judge]\nnmae = 1\n").unwrap();

@@ -13,7 +13,7 @@ mod open;
 pub mod replay;
 mod tokens;
 
-pub use open::{KINDS, Kind, ModelError, Opened, load, open, takes_finished_prompts};
+pub use open::{KINDS, Kind, ModelError, Opened, load, open, own_sampling, takes_finished_prompts};
 pub use tokens::{Tokens, TokensError};
 
 use futures::future::BoxFuture;
@@ -142,6 +142,8 @@ pub struct Answer {
     pub error: Option<String>,
     /// Bytes of media in the request's body, for endpoints.
     pub media_bytes: Option<u64>,
+    /// The model that an endpoint says has answered, where that is not the name that it was asked for.
+    pub answered_as: Option<String>,
 }
 
 impl Answer {
@@ -157,6 +159,7 @@ impl Answer {
             attempts: 1,
             error: Some(error.into()),
             media_bytes: None,
+            answered_as: None,
         }
     }
 }

@@ -173,6 +173,18 @@ pub fn takes_finished_prompts(config: &ModelConfig) -> bool {
     local || config.endpoint.as_ref().is_some_and(|endpoint| endpoint.wire.completions)
 }
 
+/// How a local model draws by itself, where its files say it: temperature, top-p, top-k and repetition penalty.
+#[cfg(feature = "local")]
+pub fn own_sampling(local: &LocalConfig) -> Result<Generation, ModelError> {
+    Ok(super::local::config::own_sampling(&local.weights)?)
+}
+
+/// The same for a build without local models.
+#[cfg(not(feature = "local"))]
+pub fn own_sampling(_local: &LocalConfig) -> Result<Generation, ModelError> {
+    Err(ModelError::NotBuilt { kind: "local", feature: "local" })
+}
+
 /// Loads a model that was looked at.
 pub fn load(opened: Opened) -> Result<Box<dyn Model>, ModelError> {
     match opened.inner {

@@ -17,7 +17,7 @@ impl Differences {
 
     /// How answers are generated.
     pub fn generation(&mut self, then: &Generation, now: &Generation) {
-        self.compare("temperature", &then.temperature, &now.temperature);
+        self.compare("temperature", &then.temperature_in_words(), &now.temperature_in_words());
         self.compare("top_p", &then.top_p, &now.top_p);
         self.compare("top_k", &then.top_k, &now.top_k);
         self.compare("repetition_penalty", &then.repetition_penalty, &now.repetition_penalty);

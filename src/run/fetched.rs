@@ -5,10 +5,10 @@ use std::path::Path;
 use std::sync::mpsc::SyncSender;
 
 use super::journal::Journal;
-use super::judge;
+use super::judge::{self, CallsTook};
 use super::plan::read_plan;
 use super::score::ScoreError;
-use crate::benchmark::{JudgeCall, JudgeSetup, UsageScores};
+use crate::benchmark::{JudgeCall, JudgeSetup, Judging};
 use crate::types::{Digest, Planned, Response};
 
 /// Requests that are handed over together.
@@ -23,7 +23,7 @@ pub(super) struct Fetched {
     pub(super) response: Option<Response>,
     /// The judge's calls about the response, and what they took.
     pub(super) calls: Vec<JudgeCall>,
-    pub(super) spent: UsageScores,
+    pub(super) took: CallsTook,
 }
 
 /// Reads a run folder in plan order.
@@ -33,8 +33,8 @@ pub(super) struct Fetcher<'a> {
     pub(super) by_label: &'a HashMap<&'a str, usize>,
     /// The judge, by section.
     pub(super) setups: &'a [Option<JudgeSetup>],
-    /// How answers were put to it, by section.
-    pub(super) puts: &'a [Digest],
+    /// How answers were put to it, by section, and how its replies are read.
+    pub(super) puts: &'a [(Digest, Option<Box<dyn Judging + 'a>>)],
     pub(super) responses: Option<Journal>,
     pub(super) verdicts: Option<Journal>,
 }
@@ -66,13 +66,15 @@ impl Fetcher<'_> {
             Some(journal) => journal.to_score(&planned.request)?,
             None => None,
         };
-        let (calls, spent) = match (&self.verdicts, self.setups.get(section), &response) {
+        let (calls, took) = match (&self.verdicts, self.setups.get(section), &response) {
             (Some(verdicts), Some(Some(setup)), Some(response)) => {
-                let put = self.puts.get(section).copied().unwrap_or_default();
-                judge::calls_about(verdicts, setup, &put, &planned, response)?
+                let put = self.puts.get(section);
+                let (digest, judging) = put.map(|(digest, judging)| (*digest, judging)).unzip();
+                let put = (&digest.unwrap_or_default(), judging.and_then(Option::as_deref));
+                judge::calls_about(verdicts, setup, put, &planned, response)?
             }
-            _ => (Vec::new(), UsageScores::default()),
+            _ => (Vec::new(), CallsTook::default()),
         };
-        Ok(Fetched { section, planned, response, calls, spent })
+        Ok(Fetched { section, planned, response, calls, took })
     }
 }

@@ -17,13 +17,14 @@ use tokio::time::MissedTickBehavior;
 use super::cost::Account;
 use super::digests::DigestSet;
 use super::journal::{Journal, JournalError};
+use super::judge::again_id;
 use super::pipeline::{self, Item};
-use super::plan::{PlanError, Recipe, Requests, Settled};
+use super::plan::{PlanError, PlannedRequest, Recipe, Requests, Settled};
 use super::sorted::Todo;
 use crate::benchmark::Finding;
 use crate::media::Preparer;
 use crate::model::{Answer, AudioNeed, Model, Prepared};
-use crate::types::{Digest, JudgeRecord, Outcome, Response, Usage, shown};
+use crate::types::{About, Digest, JudgeRecord, Outcome, Response, Usage, shown};
 
 /// How often those who watch hear how the model stands.
 const TICK: Duration = Duration::from_millis(500);
@@ -136,8 +137,14 @@ pub struct Stage<'a> {
     pub reading: Option<Reading<'a>>,
 }
 
-/// Reads a judge's reply about an answer of the section of this index.
-pub type Reading<'a> = &'a (dyn Fn(usize, &str) -> Finding + Sync);
+/// Reads a judge's replies.
+#[derive(Clone, Copy)]
+pub struct Reading<'a> {
+    /// Reads a reply about an answer of the section of this index.
+    pub read: &'a (dyn Fn(usize, &str) -> Finding + Sync),
+    /// How often the judge is asked again for a reply that cannot be read.
+    pub retries: u32,
+}
 
 /// How many requests are made ready before the model wants them: enough that the next ones are there when it
 /// does, and no more, since media take memory.
@@ -169,6 +176,7 @@ pub async fn generate(stage: Stage<'_>) -> Result<Summary, GenerateError> {
         journal,
         observer,
         reading,
+        account: account.clone(),
         summary,
         failed_before,
         failures: 0,
@@ -196,7 +204,9 @@ pub async fn generate(stage: Stage<'_>) -> Result<Summary, GenerateError> {
         }
         let full = queue.batch.len() >= batch_size || (!more && !queue.batch.is_empty());
         if full && under_way.len() < concurrency {
-            under_way.push(ask(model, recipe, std::mem::take(&mut queue.batch)));
+            // Requests that follow on answers can be more than a batch.
+            let next = queue.batch.len().min(batch_size);
+            under_way.push(ask(model, recipe, queue.batch.drain(..next).collect()));
             continue;
         }
         tokio::select! {
@@ -220,9 +230,9 @@ pub async fn generate(stage: Stage<'_>) -> Result<Summary, GenerateError> {
             Some(finished) = under_way.next(), if !under_way.is_empty() => {
                 let finished: Vec<(Item, Digest, Answer)> = finished;
                 for (item, key, answer) in finished {
-                    desk.answered(&item, key, answer)?;
-                    for waiting in queue.done(&key) {
-                        desk.take(waiting, &mut queue)?;
+                    let following = desk.answered(&item, key, answer)?;
+                    for item in queue.done(&key).into_iter().chain(following) {
+                        desk.take(item, &mut queue)?;
                     }
                 }
             }
@@ -317,6 +327,7 @@ struct Desk<'a> {
     journal: &'a mut Journal,
     observer: &'a mut dyn Observer,
     reading: Option<Reading<'a>>,
+    account: Account,
     summary: Summary,
     /// Requests that an earlier stage has failed: they say nothing new of the model.
     failed_before: DigestSet,
@@ -333,6 +344,15 @@ struct Desk<'a> {
 impl Desk<'_> {
     /// Takes a prepared request: journals it at once where no model is needed, else queues it.
     fn take(&mut self, item: Item, queue: &mut Queue) -> Result<(), GenerateError> {
+        let mut next = Some(item);
+        while let Some(item) = next {
+            next = self.take_one(item, queue)?;
+        }
+        Ok(())
+    }
+
+    /// Takes one, and gives the request that follows on its answer, where it has one already.
+    fn take_one(&mut self, item: Item, queue: &mut Queue) -> Result<Option<Item>, GenerateError> {
         let about = item.request.about.as_ref();
         let key = if self.unread {
             item.request.planned.request
@@ -346,7 +366,7 @@ impl Desk<'_> {
         }
         let Some(earlier) = self.journal.answer(&key)? else {
             queue.push(item, key);
-            return Ok(());
+            return Ok(None);
         };
         // The same question on the same media was answered before, for another request or under another time
         // stamp.
@@ -361,12 +381,13 @@ impl Desk<'_> {
             attempts: earlier.attempts,
             error: earlier.error,
             media_bytes: earlier.media_bytes,
+            answered_as: earlier.answered_as,
         };
         self.record(&item, key, answer, Some(from))
     }
 
-    /// Journals what the model made of a request.
-    fn answered(&mut self, item: &Item, key: Digest, answer: Answer) -> Result<(), GenerateError> {
+    /// Journals what the model made of a request. Gives the request that follows on it.
+    fn answered(&mut self, item: &Item, key: Digest, answer: Answer) -> Result<Option<Item>, GenerateError> {
         let failed = answer.outcome == Outcome::RequestError;
         if !failed {
             self.failures = 0;
@@ -386,11 +407,12 @@ impl Desk<'_> {
         key: Digest,
         answer: Answer,
         reused_from: Option<Digest>,
-    ) -> Result<(), GenerateError> {
+    ) -> Result<Option<Item>, GenerateError> {
         let planned = &item.request.planned;
+        let heard = answer.outcome.is_reply();
         let judge = item.request.about.clone().map(|about| {
-            let heard = answer.outcome.is_answer() && answer.outcome != Outcome::ContentFilter;
-            let found = self.reading.filter(|_| heard).map(|read| read(item.request.section, &answer.text));
+            let reading = self.reading.filter(|_| heard);
+            let found = reading.map(|reading| (reading.read)(item.request.section, &answer.text));
             let (value, rule) = found.map(|found| (found.value, found.rule)).unwrap_or_default();
             JudgeRecord { about, value, rule, seed: Some(item.request.seed(self.recipe)) }
         });
@@ -412,13 +434,35 @@ impl Desk<'_> {
             media_bytes: answer.media_bytes,
             reused_from,
             judge,
+            answered_as: answer.answered_as,
             time: jiff::Timestamp::now().to_string(),
         };
         self.journal.append(&response)?;
         *self.summary.outcomes.entry(response.outcome).or_default() += 1;
+        let unread = heard && response.judge.as_ref().is_some_and(|judge| judge.value.is_none());
+        if unread && let Some(following) = self.again(&item.request) {
+            // Of all that is said to it the last counts for those who watch.
+            return Ok(Some(Item::following(following)));
+        }
         let error = response.error.map(|error| format!("sample {}: {error}", shown(&response.sample)));
         self.observer.on(Event::Response { section: item.request.section, outcome: response.outcome, error });
-        Ok(())
+        Ok(None)
+    }
+
+    /// The request to a judge that cannot be read once more, where it is owed one.
+    fn again(&mut self, request: &PlannedRequest) -> Option<PlannedRequest> {
+        let about = request.about.clone()?;
+        if about.attempt >= self.reading?.retries || self.summary.early.is_some() || self.broken.is_some() {
+            return None;
+        }
+        if self.account.reached(&self.journal.spent()) {
+            self.summary.early = Some(Early::Cost);
+            return None;
+        }
+        let mut following = request.clone();
+        following.planned.request = again_id(&request.planned.request);
+        following.about = Some(About { attempt: about.attempt + 1, ..about });
+        Some(following)
     }
 }
 

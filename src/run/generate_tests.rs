@@ -34,6 +34,7 @@ fn ok(text: &str) -> Answer {
         attempts: 1,
         error: None,
         media_bytes: None,
+        answered_as: None,
     }
 }
 

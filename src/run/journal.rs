@@ -6,6 +6,7 @@
 //! who read. The journal must not know what the texts in it mean.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -107,6 +108,8 @@ struct Scored {
     reused_from: Option<Digest>,
     #[serde(default)]
     judge: Option<JudgeRecord>,
+    #[serde(default)]
+    answered_as: Option<String>,
 }
 
 impl From<Scored> for Response {
@@ -130,6 +133,7 @@ impl From<Scored> for Response {
             media_bytes: scored.media_bytes,
             reused_from: scored.reused_from,
             judge: scored.judge,
+            answered_as: scored.answered_as,
             time: String::new(),
         }
     }
@@ -149,6 +153,8 @@ pub struct Journal {
     unsynced: bool,
     last_sync: Instant,
     syncer: Syncer,
+    /// The models that answers of this process are of, where they are not those that were asked for.
+    answered_as: BTreeSet<String>,
 }
 
 /// How a request stands.
@@ -201,6 +207,7 @@ impl Journal {
             unsynced: false,
             last_sync: Instant::now(),
             syncer: Syncer::default(),
+            answered_as: BTreeSet::new(),
         })
     }
 
@@ -235,6 +242,12 @@ impl Journal {
     /// Tokens of all that was asked, repeated requests included.
     pub fn spent(&self) -> Usage {
         self.index.spent()
+    }
+
+    /// The models that endpoints said have answered since the journal was opened, where they are not those that were
+    /// asked for.
+    pub fn answered_as(&self) -> Vec<String> {
+        self.answered_as.iter().cloned().collect()
     }
 
     /// The latest response to a request.
@@ -301,6 +314,10 @@ impl Journal {
             reused_from: response.reused_from,
         };
         self.index.insert(Entry::new(&line, offset, bytes, true));
+        if let Some(model) = response.answered_as.as_ref().filter(|model| !self.answered_as.contains(*model))
+        {
+            self.answered_as.insert(model.clone());
+        }
         if self.last_sync.elapsed() >= SYNC_EVERY {
             let write = |source| JournalError::Write { path: self.path.clone(), source };
             self.syncer.begin(&self.file).map_err(write)?;
@@ -407,7 +424,7 @@ mod tests {
             image: None,
             sent: None,
         };
-        let about = crate::types::About { response: Digest([8; 32]), run: 2, shortened: true };
+        let about = crate::types::About { response: Digest([8; 32]), run: 2, attempt: 1, shortened: true };
         let written = Response {
             media: vec![media],
             media_bytes: Some(3),
@@ -416,6 +433,7 @@ mod tests {
             attempts: 4,
             reused_from: Some(Digest([9; 32])),
             judge: Some(JudgeRecord { about, value: Some(1.0), rule: "r".into(), seed: Some(3) }),
+            answered_as: Some("m-2".into()),
             error: Some("none".into()),
             time: "now".into(),
             ..response("a", Outcome::Length, "text")

@@ -4,11 +4,13 @@
 //! same way as requests to the model under test, so they are journaled, resumed, counted and paced alike. What a
 //! judge is asked, and what its replies say, is the benchmark's business.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
+use super::answered_as::AnsweredAs;
 use super::cost::{self, Price};
 use super::differences::Differences;
 use super::folder::{FolderError, write_whole};
@@ -17,6 +19,7 @@ use super::manifest::Session;
 use super::plan::{PlanError, PlanFileError, PlannedRequest, Recipe, Requests, read_plan};
 use super::sorted::{Sorted, Sorter};
 use crate::benchmark::{Benchmark, BuildError, JudgeCall, JudgeSetup, Judging, UsageScores};
+use crate::config::ChosenTemperature;
 use crate::dataset::Dataset;
 use crate::model::ModelIdentity;
 use crate::prompt::PromptSet;
@@ -83,6 +86,9 @@ pub struct JudgeFile {
     pub model: ModelIdentity,
     /// How its replies are generated.
     pub generation: Generation,
+    /// Where its temperature was given by a word: which, and what it came to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<ChosenTemperature>,
     /// Its seed; each run adds its number.
     pub seed: u64,
     /// What the command line of `harness judge` said of it when it judged last: a config of its own, another name.
@@ -209,6 +215,27 @@ pub fn call_id(planned: &Planned, response: &Response, put: &Digest, run: u32) -
     Digest(*hasher.finalize().as_bytes())
 }
 
+/// The id of a call that is made again, because the reply to the one of this id cannot be read.
+pub fn again_id(call: &Digest) -> Digest {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(b"harness-judge-again-1");
+    hasher.update(&call.0);
+    Digest(*hasher.finalize().as_bytes())
+}
+
+/// How many replies to a call cannot be read, one after the other; no more than there are retries.
+fn unread(journal: &Journal, judge: &dyn Judging, call: &Digest, retries: u32) -> Result<u32, JournalError> {
+    let mut id = *call;
+    for attempt in 0..retries {
+        let reply = journal.to_score(&id)?.filter(|reply| reply.outcome.is_reply());
+        if reply.is_none_or(|reply| judge.finding(&reply.text).value.is_some()) {
+            return Ok(attempt);
+        }
+        id = again_id(&id);
+    }
+    Ok(retries)
+}
+
 /// One section whose answers are judged.
 pub struct JudgedSection {
     label: String,
@@ -252,6 +279,8 @@ pub struct JudgePlan {
     recipe: Recipe,
     // Read by one thread at a time.
     responses: Mutex<Journal>,
+    /// Calls with replies that cannot be read: how many, by the id of the first call.
+    unread: Mutex<HashMap<Digest, u32>>,
 }
 
 impl JudgePlan {
@@ -259,7 +288,8 @@ impl JudgePlan {
     pub fn new(folder: &Path, sections: Vec<JudgedSection>, recipe: Recipe) -> Result<Self, JudgeError> {
         let responses = Journal::read(&folder.join("responses.jsonl"))?
             .ok_or_else(|| JudgeError::NoResponses(folder.to_owned()))?;
-        let plan = Self { folder: folder.to_owned(), sections, recipe, responses: Mutex::new(responses) };
+        let responses = Mutex::new(responses);
+        let plan = Self { folder: folder.to_owned(), sections, recipe, responses, unread: Mutex::default() };
         if plan.judges()?.iter().all(Option::is_none) {
             return Err(JudgeError::Nothing(plan.labels().map(str::to_owned).collect()));
         }
@@ -271,8 +301,40 @@ impl JudgePlan {
         self.sections.iter().map(JudgedSection::built).collect()
     }
 
+    /// Finds the replies in a journal that cannot be read: such calls are made again, as often as the judge's settings
+    /// have it, and from then on they stand in the plan with the id of the last one.
+    fn find_unread(&self, journal: &Journal) -> Result<(), PlanError> {
+        let unread_of = || self.unread.lock().unwrap_or_else(PoisonError::into_inner);
+        unread_of().clear();
+        if self.sections.iter().all(|section| section.setup.retries == 0) {
+            return Ok(());
+        }
+        let failed = |e: JudgeError| PlanError::Judge(Box::new(e));
+        let judges = self.judges().map_err(failed)?;
+        let (mut found, mut error) = (HashMap::new(), None);
+        self.each(&mut |request| {
+            let section = self.sections.get(request.section).zip(judges.get(request.section));
+            let Some((section, Some(judge))) = section else { return true };
+            let call = request.planned.request;
+            match unread(journal, &**judge, &call, section.setup.retries) {
+                Ok(0) => {}
+                Ok(count) => drop(found.insert(call, count)),
+                Err(e) => error = Some(e),
+            }
+            error.is_none()
+        })?;
+        match error {
+            Some(e) => Err(failed(e.into())),
+            None => {
+                *unread_of() = found;
+                Ok(())
+            }
+        }
+    }
+
     /// The calls in all, by section, and how they stand.
     pub fn survey(&self, journal: &Journal) -> Result<(Vec<u64>, Sorted), PlanError> {
+        self.find_unread(journal)?;
         let mut calls = vec![0; self.sections.len()];
         let mut sorter = Sorter::new(journal, calls.len());
         self.each(&mut |request| {
@@ -295,6 +357,7 @@ impl JudgePlan {
         let puts: Vec<Digest> =
             judges.iter().map(|judge| judge.as_deref().map(put_by).unwrap_or_default()).collect();
         let responses = self.responses.lock().unwrap_or_else(PoisonError::into_inner);
+        let unread = self.unread.lock().unwrap_or_else(PoisonError::into_inner);
         for planned in read_plan(&self.folder)? {
             let planned = planned?;
             let sections = self.sections.iter().zip(&judges).enumerate();
@@ -305,12 +368,14 @@ impl JudgePlan {
             let Some(question) = judge.question(&planned, &response) else { continue };
             let put = puts.get(at).copied().unwrap_or_default();
             for run in 0..section.setup.runs {
-                let about = About { response: response.key, run, shortened: question.shortened };
+                let first = call_id(&planned, &response, &put, run);
+                let attempt = unread.get(&first).copied().unwrap_or(0);
+                let about = About { response: response.key, run, attempt, shortened: question.shortened };
                 let call = PlannedRequest {
                     section: at,
                     row: 0,
                     planned: Planned {
-                        request: call_id(&planned, &response, &put, run),
+                        request: (0..attempt).fold(first, |id, _| again_id(&id)),
                         benchmark: planned.benchmark.clone(),
                         conditions: Vec::new(),
                         sample: planned.sample.clone(),
@@ -344,25 +409,75 @@ impl Requests for JudgePlan {
     }
 }
 
-/// The calls of a judge about a response, as a scorer takes them, and what they took.
+/// What calls of a judge took and came to, beside what a scorer takes.
+#[derive(Clone, Debug, Default)]
+pub struct CallsTook {
+    /// Replies and tokens, all attempts counted.
+    pub usage: UsageScores,
+    /// Calls that were made again because a reply could not be read.
+    pub asked_again: u64,
+    /// Those of them whose reply counts, because it can be read.
+    pub read_again: u64,
+    /// The models that the replies are of.
+    pub(super) answered_as: AnsweredAs,
+}
+
+impl CallsTook {
+    /// One reply.
+    fn take(&mut self, reply: &Response) {
+        self.answered_as.take(reply);
+        if reply.reused_from.is_none() {
+            self.usage.requests += u64::from(reply.outcome.is_answer());
+            cost::add(&mut self.usage.tokens, &reply.usage);
+        }
+    }
+
+    /// What further calls took.
+    pub fn add(&mut self, other: &Self) {
+        self.usage.requests += other.usage.requests;
+        cost::add(&mut self.usage.tokens, &other.usage.tokens);
+        self.asked_again += other.asked_again;
+        self.read_again += other.read_again;
+        self.answered_as.add(&other.answered_as);
+    }
+}
+
+/// The calls of a judge about a response, as a scorer takes them, and what they took. Of a call that was made several
+/// times, because replies could not be read, the last reply counts that can be.
 pub fn calls_about(
     verdicts: &Journal,
     setup: &JudgeSetup,
-    put: &Digest,
+    (put, judging): (&Digest, Option<&dyn Judging>),
     planned: &Planned,
     response: &Response,
-) -> Result<(Vec<JudgeCall>, UsageScores), JournalError> {
-    let (mut calls, mut spent) = (Vec::new(), UsageScores::default());
+) -> Result<(Vec<JudgeCall>, CallsTook), JournalError> {
+    let (mut calls, mut took) = (Vec::new(), CallsTook::default());
     for run in 0..setup.runs {
-        let Some(reply) = verdicts.to_score(&call_id(planned, response, put, run))? else { continue };
-        let shortened = reply.judge.as_ref().is_some_and(|JudgeRecord { about, .. }| about.shortened);
-        if reply.reused_from.is_none() {
-            spent.requests += u64::from(reply.outcome.is_answer());
-            cost::add(&mut spent.tokens, &reply.usage);
+        let mut id = call_id(planned, response, put, run);
+        let Some(mut reply) = verdicts.to_score(&id)? else { continue };
+        took.take(&reply);
+        let can_be_read = |reply: &Response| {
+            reply.outcome.is_reply()
+                && judging.is_some_and(|judging| judging.finding(&reply.text).value.is_some())
+        };
+        let mut readable = setup.retries > 0 && can_be_read(&reply);
+        for _ in 0..setup.retries {
+            id = again_id(&id);
+            let Some(later) = verdicts.to_score(&id)? else { break };
+            took.take(&later);
+            took.asked_again += 1;
+            if can_be_read(&later) {
+                took.read_again += 1;
+                (reply, readable) = (later, true);
+            } else if !readable && (later.outcome.is_reply() || !later.outcome.is_answer()) {
+                // A call that failed is owed still; what a filter withheld is no better than what cannot be read.
+                reply = later;
+            }
         }
+        let shortened = reply.judge.as_ref().is_some_and(|JudgeRecord { about, .. }| about.shortened);
         calls.push(JudgeCall { run, outcome: reply.outcome, reply: reply.text, shortened });
     }
-    Ok((calls, spent))
+    Ok((calls, took))
 }
 
 #[cfg(test)]
@@ -374,10 +489,8 @@ mod tests {
         testing::response(Outcome::Ok, text)
     }
 
-    /// A verdict on another answer, or to another question, is none on this one.
-    #[test]
-    fn a_call_is_known_by_all_that_the_judge_sees() {
-        let planned = |gold: &str, question: &str| Planned {
+    fn planned(gold: &str, question: &str) -> Planned {
+        Planned {
             request: Digest([2; 32]),
             benchmark: "b".into(),
             conditions: Vec::new(),
@@ -385,7 +498,12 @@ mod tests {
             tags: Tags::new(),
             gold: vec![gold.into()],
             judging: Tags::from([("question".to_owned(), question.to_owned())]),
-        };
+        }
+    }
+
+    /// A verdict on another answer, or to another question, is none on this one.
+    #[test]
+    fn a_call_is_known_by_all_that_the_judge_sees() {
         let (put, other) = (Digest([3; 32]), Digest([4; 32]));
         let calls = [
             call_id(&planned("g", "q"), &response("a"), &put, 0),
@@ -398,5 +516,57 @@ mod tests {
         let different: std::collections::HashSet<_> = calls.iter().collect();
         assert_eq!(different.len(), calls.len());
         assert_eq!(calls[0], call_id(&planned("g", "q"), &response("a"), &put, 0));
+    }
+
+    /// Reads a reply that is a number.
+    struct Numbers;
+
+    impl Judging for Numbers {
+        fn question(&self, _: &Planned, _: &Response) -> Option<crate::benchmark::judging::JudgeQuestion> {
+            None
+        }
+
+        fn finding(&self, reply: &str) -> crate::benchmark::Finding {
+            crate::benchmark::Finding { value: reply.parse().ok(), rule: String::new() }
+        }
+
+        fn prompts(&self) -> Vec<crate::prompt::PromptInfo> {
+            Vec::new()
+        }
+    }
+
+    #[test]
+    fn the_last_reply_that_can_be_read_counts_and_a_failure_is_owed() {
+        use Outcome::{ContentFilter, Ok, RequestError};
+
+        let (planned, answer, put) = (planned("g", "q"), response("a"), Digest([3; 32]));
+        let check =
+            |replies: &[(Outcome, &str)], retries: u32, expected: (Outcome, &str), counts: (u64, u64)| {
+                let dir = tempfile::tempdir().unwrap();
+                let mut journal = Journal::append_to(&dir.path().join("v.jsonl"), &|_, _, _| true).unwrap();
+                let first = call_id(&planned, &answer, &put, 0);
+                let mut id = first;
+                for (outcome, text) in replies {
+                    journal.append(&Response { request: id, ..testing::response(*outcome, text) }).unwrap();
+                    id = again_id(&id);
+                }
+                let setup = JudgeSetup { runs: 1, retries, ..JudgeSetup::default() };
+                let (calls, took) =
+                    calls_about(&journal, &setup, (&put, Some(&Numbers)), &planned, &answer).unwrap();
+                let found: Vec<_> = calls.iter().map(|call| (call.outcome, call.reply.as_str())).collect();
+                assert_eq!(found, [expected], "{replies:?}");
+                assert_eq!((took.asked_again, took.read_again), counts, "{replies:?}");
+                unread(&journal, &Numbers, &first, retries).unwrap()
+            };
+        assert_eq!(check(&[(Ok, "3")], 2, (Ok, "3"), (0, 0)), 0);
+        assert_eq!(check(&[(Ok, "hm"), (Ok, "3")], 2, (Ok, "3"), (1, 1)), 1);
+        // Owed: the second is asked for when judging goes on.
+        assert_eq!(check(&[(Ok, "hm"), (RequestError, "")], 2, (RequestError, ""), (1, 0)), 1);
+        assert_eq!(check(&[(Ok, "hm"), (ContentFilter, "")], 2, (Ok, "hm"), (1, 0)), 1);
+        assert_eq!(check(&[(Ok, "hm"), (Ok, "h"), (Ok, "?")], 2, (Ok, "?"), (2, 0)), 2);
+        // What is not wanted any more does not count.
+        assert_eq!(check(&[(Ok, "hm"), (Ok, "3")], 0, (Ok, "hm"), (0, 0)), 0);
+        // Another rule may read what was not read before: the last counts.
+        assert_eq!(check(&[(Ok, "1"), (Ok, "2"), (Ok, "?")], 2, (Ok, "2"), (2, 1)), 0);
     }
 }

@@ -90,6 +90,9 @@ pub struct Session {
     pub device: String,
     /// Requests that went through the model together.
     pub batch_size: usize,
+    /// The models that an endpoint said have answered, where they are not the one that it was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub answered_as: Vec<String>,
 }
 
 impl Session {
@@ -101,6 +104,7 @@ impl Session {
             host: Host::here(),
             device: model.device.clone(),
             batch_size: local.map_or(1, |local| local.batch_size),
+            answered_as: Vec::new(),
         }
     }
 }

@@ -2,6 +2,7 @@
 //! moves requests through a model and outcomes into a journal.
 
 mod alarms;
+mod answered_as;
 pub mod cost;
 pub mod differences;
 pub mod digests;

@@ -103,6 +103,11 @@ impl Rooms {
 }
 
 impl Item {
+    /// A request without media that follows on the answer to another.
+    pub(super) fn following(request: PlannedRequest) -> Self {
+        Self { request, media: Ok(Media::default()), _room: Vec::new() }
+    }
+
     /// The hashes of what the model gets, clips first; or of what the answer is made of that it need not give.
     pub(super) fn digests(&self) -> Vec<Digest> {
         let media = match &self.media {

@@ -198,11 +198,13 @@ impl PlannedRequest {
         own_seed(&self.planned.tags)
     }
 
-    /// The seed of its draws: each run of a judge draws its own.
+    /// The seed of its draws: each run of a judge draws its own, and draws another where it is asked again.
     pub fn seed(&self, recipe: &Recipe) -> u64 {
-        self.own_seed()
-            .unwrap_or(recipe.seed)
-            .wrapping_add(self.about.as_ref().map_or(0, |about| u64::from(about.run)))
+        /// More than a judge has runs.
+        const ATTEMPT: u64 = 1000;
+        let of_judge =
+            self.about.as_ref().map_or(0, |about| u64::from(about.run) + ATTEMPT * u64::from(about.attempt));
+        self.own_seed().unwrap_or(recipe.seed).wrapping_add(of_judge)
     }
 }
 

@@ -6,22 +6,23 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use super::alarms::Alarms;
+use super::answered_as::{self, AnsweredAs};
 use super::cost::{self, Price};
 use super::digests::DigestSet;
 use super::fetched::{Fetched, Fetcher};
 use super::folder::{FolderError, write_whole};
 use super::journal::{Journal, JournalError};
-use super::judge::{self, JudgeError, JudgeFile};
+use super::judge::{self, CallsTook, JudgeError, JudgeFile};
 use super::manifest::{Manifest, ManifestBenchmark, ManifestError};
 use super::plan::PlanFileError;
 use super::transcripts::{self, TranscriptsError};
 use super::{transcript_languages, transcript_rates};
 use crate::benchmark::judging::OnJudgeError;
 use crate::benchmark::{
-    self, Benchmark, BuildError, JudgeFacts, JudgeKind, JudgeScores, JudgeSetup, RunFacts, Scorer,
+    self, Benchmark, BuildError, JudgeFacts, JudgeKind, JudgeScores, JudgeSetup, Judging, RunFacts, Scorer,
     UsageScores,
 };
-use crate::config::{BenchmarkConfig, ModelConfig, RunConfig, WindowRule};
+use crate::config::{BenchmarkConfig, ChosenTemperature, ModelConfig, RunConfig, WindowRule};
 use crate::dataset::FingerprintKind;
 use crate::model::ModelIdentity;
 use crate::prompt::PromptSet;
@@ -131,6 +132,7 @@ fn judge_of(folder: &Path, manifest: &Manifest, name: Option<&str>) -> Result<Op
         setup: JudgeSetup { name: name.to_owned(), kind: JudgeKind::Match, ..JudgeSetup::default() },
         model: ModelIdentity::default(),
         generation: Generation::default(),
+        temperature: None,
         seed: 0,
         options: Vec::new(),
         price: None,
@@ -157,6 +159,7 @@ fn judge_of(folder: &Path, manifest: &Manifest, name: Option<&str>) -> Result<Op
             let own = !file.options.iter().any(|option| option == OTHER_CONFIG);
             if let Some(config) = configured.filter(|config| own && config.name == chosen) {
                 (file.setup.rating, file.setup.on_error) = (config.rating, config.on_error);
+                file.setup.retries = config.retries;
                 // And so may prices.
                 file.price = config.model.as_ref().and_then(price_of_model).or(file.price);
             }
@@ -180,12 +183,12 @@ pub fn score(folder: &Path, judge: Option<&str>) -> Result<Scores, ScoreError> {
         .iter()
         .map(|(_, _, benchmark)| Some(judge.as_ref()?.file.setup.with_runs_of(benchmark.judge_runs())))
         .collect();
-    let puts: Vec<Digest> = sections
+    let puts: Vec<(Digest, Option<Box<dyn Judging + '_>>)> = sections
         .iter()
         .zip(&setups)
         .map(|((_, _, benchmark), setup)| {
             let judging = setup.as_ref().and_then(|setup| benchmark.judging(setup).ok().flatten());
-            judging.map(|judging| judge::put_by(&*judging)).unwrap_or_default()
+            (judging.as_deref().map(judge::put_by).unwrap_or_default(), judging)
         })
         .collect();
     let mut scorers: Vec<Box<dyn Scorer>> =
@@ -194,17 +197,16 @@ pub fn score(folder: &Path, judge: Option<&str>) -> Result<Scores, ScoreError> {
         sections.iter().enumerate().map(|(i, (config, ..))| (config.label.as_str(), i)).collect();
     let mut watches: Vec<Watch> = sections.iter().map(|_| Watch::default()).collect();
     // What the judge's calls took, by section.
-    let mut judging: Vec<UsageScores> = vec![UsageScores::default(); sections.len()];
+    let mut judging: Vec<CallsTook> = vec![CallsTook::default(); sections.len()];
     let mut seen = DigestSet::default();
     let fetcher = Fetcher { folder, by_label: &by_label, setups: &setups, puts: &puts, responses, verdicts };
     std::thread::scope(|scope| -> Result<(), ScoreError> {
         let (out, fetched) = std::sync::mpsc::sync_channel(8);
         scope.spawn(move || fetcher.send(&out));
         for batch in fetched {
-            for Fetched { section, planned, response, calls, spent } in batch? {
+            for Fetched { section, planned, response, calls, took } in batch? {
                 if let Some(sum) = judging.get_mut(section) {
-                    sum.requests += spent.requests;
-                    cost::add(&mut sum.tokens, &spent.tokens);
+                    sum.add(&took);
                 }
                 if let Some(scorer) = scorers.get_mut(section) {
                     scorer.add(&planned, response.as_ref(), &calls);
@@ -220,6 +222,10 @@ pub fn score(folder: &Path, judge: Option<&str>) -> Result<Scores, ScoreError> {
         Ok(())
     })?;
     let price = price_of(&manifest.config);
+    // Of a cascade the one that answers.
+    let answering = manifest.config.model.answering();
+    let asked =
+        answering.endpoint.as_ref().map_or_else(|| answering.name.clone(), |endpoint| endpoint.model.clone());
     let heard = transcripts::read(folder)?.unwrap_or_default();
     let benchmarks = sections
         .iter()
@@ -253,8 +259,11 @@ pub fn score(folder: &Path, judge: Option<&str>) -> Result<Scores, ScoreError> {
                 judged.required = setup.on_error == OnJudgeError::Fail;
                 let asked = benchmark.judging(setup).ok().flatten();
                 judged.prompts = asked.map(|judging| judging.prompts()).unwrap_or_default();
-                let cost = judge.file.price.map(|price| price.of(&judging.tokens));
-                judged.usage = Some(UsageScores { cost, ..judging });
+                let cost = judge.file.price.map(|price| price.of(&judging.usage.tokens));
+                judged.usage = Some(UsageScores { cost, ..judging.usage });
+                judged.retries = setup.retries;
+                (judged.asked_again, judged.read_again) = (judging.asked_again, judging.read_again);
+                judged.answered_as = judging.answered_as.by_model(&judge.file.model.model);
             }
             let of_judge = scores.judge.as_ref().map(JudgeScores::warnings).unwrap_or_default();
             scores.label.clone_from(&config.label);
@@ -264,6 +273,7 @@ pub fn score(folder: &Path, judge: Option<&str>) -> Result<Scores, ScoreError> {
             scores.prompts = if run.replayed() { Vec::new() } else { benchmark.prompts() };
             scores.unreadable_rows = facts.dataset.unreadable_rows;
             scores.deviations = replayed(&run).into_iter().chain(benchmark.deviations(&run)).collect();
+            scores.deviations.extend(scores.judge.as_ref().and_then(asks_again));
             if manifest.config.model.cascade.is_some() {
                 let of_section = heard.get(&config.label).map(Vec::as_slice).unwrap_or_default();
                 scores.metrics.extend(transcript_rates::metrics(of_section));
@@ -274,6 +284,13 @@ pub fn score(folder: &Path, judge: Option<&str>) -> Result<Scores, ScoreError> {
                     (!of_section.is_empty()).then(|| transcript_rates::usage(of_section, price));
             }
             scores.warnings.extend(watch.alarms.warnings());
+            scores.warnings.extend(of_judge);
+            scores.answered_as = watch.answered_as.by_model(&asked);
+            scores.warnings.extend(answered_as::warning("the endpoint", &scores.answered_as));
+            let of_judge = scores.judge.as_ref();
+            let of_judge = of_judge.and_then(|judge| {
+                answered_as::warning(&format!("the judge {}", judge.judge), &judge.answered_as)
+            });
             scores.warnings.extend(of_judge);
             let cost = price.map(|price| price.of(&watch.usage.tokens));
             scores.usage = Some(UsageScores { cost, ..watch.usage });
@@ -294,16 +311,28 @@ fn replayed(run: &RunFacts<'_>) -> Option<String> {
     })
 }
 
+/// What is to be said of a judge that is asked again.
+fn asks_again(judge: &JudgeScores) -> Option<String> {
+    (judge.retries > 0).then(|| {
+        format!(
+            "the judge is asked again, at most {} times, for a reply that cannot be read; the papers ask once",
+            judge.retries
+        )
+    })
+}
+
 /// What is kept of the responses of a section beside its scores.
 #[derive(Default)]
 struct Watch {
     alarms: Alarms,
     usage: UsageScores,
+    answered_as: AnsweredAs,
 }
 
 impl Watch {
     fn add(&mut self, response: &Response) {
         self.alarms.add(response);
+        self.answered_as.take(response);
         if response.reused_from.is_none() {
             self.usage.requests += u64::from(response.outcome.is_answer());
             cost::add(&mut self.usage.tokens, &response.usage);
@@ -425,6 +454,25 @@ fn remove_others(folder: &Path, tables: &[Table], figures: &[Figure]) {
     }
 }
 
+/// How tokens are drawn, in words. `chosen` is the word that gave the temperature, where one did.
+pub fn draw_in_words(generation: &Generation, chosen: Option<&ChosenTemperature>) -> String {
+    let why = chosen.map(|chosen| format!(" ({chosen})")).unwrap_or_default();
+    let top_k = if generation.top_k == 0 { "off".to_owned() } else { generation.top_k.to_string() };
+    match generation.temperature {
+        _ if generation.greedy() => format!("greedy{why}"),
+        Some(_) => {
+            let temperature = generation.temperature_by_name();
+            format!("{temperature}{why}, top_p {}, top_k {top_k}", generation.top_p)
+        }
+        None => {
+            let top_p = (generation.top_p != 1.0).then(|| format!("top_p {}", generation.top_p));
+            let top_k = (generation.top_k != 0).then(|| format!("top_k {top_k}"));
+            let words = std::iter::once(format!("{}{why}", generation.temperature_by_name()));
+            words.chain(top_p).chain(top_k).collect::<Vec<_>>().join(", ")
+        }
+    }
+}
+
 /// A revision with the digests in it shortened.
 fn shortened(revision: &str) -> String {
     let short = |word: &str| {
@@ -485,12 +533,7 @@ fn whose(manifest: &Manifest, facts: Option<&ManifestBenchmark>) -> Vec<String> 
     notes.extend(config.model.cascade.iter().map(|cascade| transcript_rates::note(cascade)));
     notes.extend(config.run.note.iter().map(|note| format!("note: {note}")));
     let generation = &config.generation;
-    let mut settings = if generation.temperature == 0.0 {
-        vec!["greedy".to_owned()]
-    } else {
-        let top_k = if generation.top_k == 0 { "off".to_owned() } else { generation.top_k.to_string() };
-        vec![format!("temperature {}, top_p {}, top_k {top_k}", generation.temperature, generation.top_p)]
-    };
+    let mut settings = vec![draw_in_words(generation, config.temperature.as_ref())];
     if generation.repetition_penalty != 1.0 {
         settings.push(format!("repetition penalty {}", generation.repetition_penalty));
     }

@@ -277,7 +277,11 @@ fn answer(
         choices if options.seeded => options.answers[(key % choices) as usize].clone(),
         choices => options.answers[(sum.hash() % choices) as usize].clone(),
     };
-    let mut answer = compose(shared, dialect, &content, &model, key, &text, sum, fault);
+    let named = match options.answers_as.len() as u64 {
+        0 => &model,
+        choices => &options.answers_as[(sum.hash() % choices) as usize],
+    };
+    let mut answer = compose(shared, dialect, &content, named, key, &text, sum, fault);
     answer.content = Some((key, attempt));
     if fault.is_none_or(Fault::takes_time) {
         answer.latency = options.latency.draw(options.seed, key, attempt);

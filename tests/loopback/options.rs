@@ -67,6 +67,9 @@ pub(crate) struct Options {
     /// Answer one of these, chosen by the request's content, in place of its hashes.
     #[arg(long, value_delimiter = ',')]
     pub(crate) answers: Vec<String>,
+    /// Say that one of these models has answered, chosen by the request's content, in place of the one asked for.
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) answers_as: Vec<String>,
     /// Let the seed choose among the answers too, as it does for a model that draws.
     #[arg(long)]
     pub(crate) seeded: bool,

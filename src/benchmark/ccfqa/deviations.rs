@@ -95,9 +95,10 @@ impl Ccfqa {
         let generation = judge.generation;
         if !is_greedy(generation) || generation.max_new_tokens != PAPER_JUDGE_TOKENS {
             found.push(format!(
-                "the judge answers at temperature {} in at most {} tokens; in the paper greedily in at most \
+                "the judge answers at {} in at most {} tokens; in the paper greedily in at most \
                  {PAPER_JUDGE_TOKENS}",
-                generation.temperature, generation.max_new_tokens
+                generation.temperature_by_name(),
+                generation.max_new_tokens
             ));
         }
         if judge.setup.runs != 1 {
@@ -185,15 +186,17 @@ impl Ccfqa {
 }
 
 fn is_greedy(generation: &Generation) -> bool {
-    generation.temperature == 0.0 || generation.top_k == 1
+    generation.greedy() || generation.top_k == 1
 }
 
 fn generation_departures(generation: &Generation) -> Vec<String> {
     let mut found = Vec::new();
     if !is_greedy(generation) {
         found.push(format!(
-            "answers are drawn (temperature {}, top_p {}, top_k {}), the paper's script decodes greedily",
-            generation.temperature, generation.top_p, generation.top_k
+            "answers are drawn ({}, top_p {}, top_k {}), the paper's script decodes greedily",
+            generation.temperature_by_name(),
+            generation.top_p,
+            generation.top_k
         ));
     }
     if generation.max_new_tokens != MAX_NEW_TOKENS {

@@ -467,7 +467,7 @@ fn every_departure_is_told() {
     let prompts = crate::benchmark::harness_wording(NAME).unwrap();
     let benchmark = Ccfqa::new(&config, prompts, Window::First).unwrap();
     let drawn = Generation {
-        temperature: 0.7,
+        temperature: Some(0.7),
         top_p: 0.9,
         top_k: 20,
         repetition_penalty: 1.1,

@@ -31,10 +31,11 @@ impl Cfever {
                 .to_owned(),
         );
         let generation = facts.generation;
-        if generation.temperature != 0.0 || generation.max_new_tokens != 256 {
+        if !generation.greedy() || generation.max_new_tokens != 256 {
             found.push(format!(
-                "temperature {} and at most {} tokens; our choice for this benchmark is 0 and 256",
-                generation.temperature, generation.max_new_tokens
+                "{} and at most {} tokens; our choice for this benchmark is 0 and 256",
+                generation.temperature_by_name(),
+                generation.max_new_tokens
             ));
         }
         if self.shots > 0 {

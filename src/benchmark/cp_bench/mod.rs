@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use super::build::{BuildError, Entry, PromptText, check_keys, check_names, check_prompts};
 use super::judging::{Finding, JudgeKind, JudgeMode, JudgeQuestion, JudgeSetup, Judging, RatingRead, fitted};
-use super::{Benchmark, BenchmarkScores, Draft, RunFacts, Scorer};
+use super::{Benchmark, BenchmarkScores, Draft, RunFacts, Scorer, temperature};
 use crate::config::{BenchmarkConfig, WindowRule};
 use crate::metric::verdict::{RatingRule, rating};
 use crate::prompt::{PromptInfo, PromptSet, fill};
@@ -96,13 +96,9 @@ impl CpBench {
 
     /// Whether answers were drawn at another temperature than the paper's.
     fn temperature_departs(facts: &RunFacts<'_>) -> Option<String> {
-        let model = facts.model;
-        let gpt = model.kind == "azure" || model.model.to_lowercase().contains("gpt");
-        let (paper, found) = (if gpt { 0.7 } else { 1.0 }, facts.generation.temperature);
-        (!facts.replayed() && found != paper).then(|| {
-            format!(
-                "answers are generated at temperature {found}; the paper has 0.7 for GPT models and 1 for others"
-            )
+        let paper = temperature::of_model(NAME, &facts.model.kind, &facts.model.model)?;
+        (!facts.replayed() && facts.generation.temperature != paper.value).then(|| {
+            format!("answers are generated at {}; {}", facts.generation.temperature_by_name(), paper.rule)
         })
     }
 
@@ -194,14 +190,19 @@ impl Benchmark for CpBench {
                     found.push(format!("{} judging runs, the paper has {JUDGE_RUNS}", judge.setup.runs));
                 }
                 let generation = &judge.generation;
-                if generation.temperature != 1.0 || generation.top_p != 1.0 || generation.max_new_tokens != 512 {
+                if generation.temperature != Some(1.0)
+                    || generation.top_p != 1.0
+                    || generation.max_new_tokens != 512
+                {
                     found.push(format!(
-                        "the judge answers at temperature {}, top_p {} in at most {} tokens; in the paper at 1, 1 and \
+                        "the judge answers at {}, top_p {} in at most {} tokens; in the paper at 1, 1 and \
                          512",
-                        generation.temperature, generation.top_p, generation.max_new_tokens
+                        generation.temperature_by_name(),
+                        generation.top_p,
+                        generation.max_new_tokens
                     ));
                 }
-                if generation.temperature == 0.0 && judge.setup.runs > 1 {
+                if generation.greedy() && judge.setup.runs > 1 {
                     found.push(format!(
                         "the judge answers greedily (temperature 0), so its {} runs are one draw repeated, and their SD \
                          says nothing",

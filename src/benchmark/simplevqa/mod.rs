@@ -471,10 +471,14 @@ fn judge_departures(facts: &RunFacts<'_>) -> Vec<String> {
             judge.model
         ));
     }
-    if judge.generation.temperature != 1.0 || judge.generation.top_p != 1.0 {
+    // What the paper's script leaves to the API may be left to it here too.
+    if judge.generation.temperature.is_some_and(|temperature| temperature != 1.0)
+        || judge.generation.top_p != 1.0
+    {
         found.push(format!(
-            "the judge answers at temperature {}, top_p {}; in the paper at the defaults of the API, 1 and 1",
-            judge.generation.temperature, judge.generation.top_p
+            "the judge answers at {}, top_p {}; in the paper at the defaults of the API, 1 and 1",
+            judge.generation.temperature_by_name(),
+            judge.generation.top_p
         ));
     }
     if judge.setup.runs != 1 {

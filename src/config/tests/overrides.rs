@@ -20,7 +20,7 @@ fn overrides_replace_values() {
             "generation.stop=['=']",
         ],
     );
-    assert_eq!(config.generation.temperature, 0.9);
+    assert_eq!(config.generation.temperature, Some(0.9));
     assert_eq!(config.model.local.unwrap().device, "cuda:0");
     assert_eq!(config.model.audio.window, Window::Last);
     assert_eq!(config.run.name, "2026");
@@ -47,7 +47,8 @@ fn errors_in_overrides_point_at_them() {
             "generation.temprature=1",
             "--set: column 12: unknown key `temprature` in [generation]; did you mean `temperature`?",
         ),
-        ("generation.temperature=warm", "--set: column 24: `temperature`: expected a number, found a string"),
+        ("generation.temperature=warm", "--set: column 24: unknown temperature `warm`"),
+        ("generation.top_p=warm", "--set: column 18: `top_p`: expected a number, found a string"),
         (
             "generation.stop=[x]",
             "--set: column 18: not valid TOML: this is neither a number nor a text in quotes",

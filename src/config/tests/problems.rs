@@ -77,6 +77,8 @@ fn sections_of_the_wrong_shape() {
 #[test]
 fn values_out_of_range() {
     check("[generation]", "temperature = -0.1", "`temperature` must be at least 0, found -0.1");
+    check("[generation]", "temperature = true", "`temperature`: expected a number, found true or false");
+    check("[generation]", "temperature = \"papre\"", "unknown temperature `papre`; did you mean `paper`?");
     check("[generation]", "temperature = nan", "`temperature` must be a finite number");
     check("[generation]", "temperature = 1e999", "`temperature` must be a finite number");
     check("[generation]", "top_p = 0", "`top_p` must be above 0 and at most 1, found 0");

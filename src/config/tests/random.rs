@@ -87,7 +87,7 @@ proptest! {
         let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
         let config = config(SMALL, &sets);
         prop_assert_eq!(&config.run.name, &name);
-        prop_assert_eq!(config.generation.temperature, temperature);
+        prop_assert_eq!(config.generation.temperature, Some(temperature));
         let json = serde_json::to_string(&config).unwrap();
         prop_assert_eq!(serde_json::from_str::<RunConfig>(&json).unwrap(), config);
     }

@@ -44,8 +44,8 @@ pub(super) fn encode(request: &Prepared, spec: &EndpointSpec) -> Result<Body, Re
         body.set("system", system.join("\n\n"));
     }
     body.set("messages", Json::List(rest.iter().map(|turn| message(turn)).collect()));
-    if spec.send.temperature {
-        body.set("temperature", generation.temperature);
+    if let Some(temperature) = generation.temperature.filter(|_| spec.send.temperature) {
+        body.set("temperature", temperature);
     }
     // Newer models refuse temperature and top_p together; 1 is their default.
     if spec.send.top_p && generation.top_p != 1.0 {
@@ -116,7 +116,7 @@ pub(super) fn classify(reply: &Reply) -> Classified {
         Some("refusal") => Outcome::ContentFilter,
         _ => Outcome::Ok,
     };
-    Classified::heard(outcome, text, usage)
+    Classified::heard(outcome, text, usage).by(body.get("model"))
 }
 
 fn fault(reply: &Reply, body: &Value) -> Classified {
@@ -155,6 +155,17 @@ mod tests {
     fn heard(body: &str) -> (Outcome, String, Usage) {
         match classify(&reply(200, &[], body.to_owned())) {
             Classified::Answer(heard) => (heard.outcome, heard.text, heard.usage),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_version_that_answered_is_named() {
+        let body = r#"{"model":"claude-sonnet-4-5-20250929","content":[{"type":"text","text":"a"}]}"#;
+        match classify(&reply(200, &[], body)) {
+            Classified::Answer(heard) => {
+                assert_eq!(heard.model.as_deref(), Some("claude-sonnet-4-5-20250929"));
+            }
             other => panic!("{other:?}"),
         }
     }

@@ -253,7 +253,7 @@ pub(super) fn check_unsent(spec: &EndpointSpec, generation: &Generation) -> Resu
 /// The seed that is sent: the run's for greedy answers and for a judge's; for others that are drawn it depends on the
 /// request too, so that repeats of a request differ. 31 bits, which every server takes.
 pub(super) fn seed(request: &Prepared) -> u64 {
-    let seed = if request.generation.temperature > 0.0 && !request.exact_seed {
+    let seed = if !request.generation.greedy() && !request.exact_seed {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&request.seed.to_le_bytes()).update(&request.key.0);
         hasher.finalize().as_bytes().iter().take(4).fold(0, |seed, byte| seed << 8 | u64::from(*byte))
@@ -484,8 +484,8 @@ mod tests {
         let mut second = first.clone();
         second.key = crate::types::Digest::of(b"another");
         assert_eq!((seed(&first), seed(&second)), (443, 443));
-        first.generation.temperature = 1.0;
-        second.generation.temperature = 1.0;
+        first.generation.temperature = Some(1.0);
+        second.generation.temperature = Some(1.0);
         assert_ne!(seed(&first), seed(&second));
         assert_eq!(seed(&first), seed(&first.clone()));
         first.seed += 1;

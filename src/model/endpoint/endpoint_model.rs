@@ -231,6 +231,8 @@ impl EndpointModel {
     fn heard(&self, mut heard: Heard, attempts: u32, took: Duration) -> Answer {
         self.counts().heard(&heard);
         self.transport.scrub_answer(&mut heard.text);
+        let asked = self.spec.model.trim_start_matches("models/");
+        let answered_as = heard.model.filter(|model| model.trim_start_matches("models/") != asked);
         Answer {
             outcome: heard.outcome,
             text: heard.text,
@@ -241,6 +243,7 @@ impl EndpointModel {
             attempts,
             error: None,
             media_bytes: None,
+            answered_as: answered_as.map(|model| self.transport.scrub(&model)),
         }
     }
 

@@ -75,10 +75,14 @@ fn audio_type(format: &str) -> String {
 fn config(request: &Prepared, spec: &EndpointSpec) -> Object {
     let generation = &request.generation;
     let mut config = Object::new().with("maxOutputTokens", generation.max_new_tokens);
-    if spec.send.temperature {
-        config.set("temperature", generation.temperature);
+    let temperature = generation.temperature;
+    if let Some(temperature) = temperature.filter(|_| spec.send.temperature) {
+        config.set("temperature", temperature);
     }
-    if spec.send.top_p && (generation.temperature > 0.0 || generation.top_p != 1.0) {
+    // What is off is not said where the model draws as it does by itself.
+    if spec.send.top_p
+        && (temperature.is_some_and(|temperature| temperature > 0.0) || generation.top_p != 1.0)
+    {
         config.set("topP", generation.top_p);
     }
     // 0 is not a value of topK: off is not said.
@@ -123,11 +127,12 @@ pub(super) fn classify(reply: &Reply) -> Classified {
         .filter(|part| part.get("thought").and_then(Value::as_bool) != Some(true))
         .filter_map(|part| part.get("text").and_then(Value::as_str))
         .collect();
+    let version = body.get("modelVersion");
     match candidate.get("finishReason").and_then(Value::as_str).unwrap_or("STOP") {
-        "STOP" | "FINISH_REASON_UNSPECIFIED" => Classified::heard(Outcome::Ok, text, usage),
-        "MAX_TOKENS" => Classified::heard(Outcome::Length, text, usage),
+        "STOP" | "FINISH_REASON_UNSPECIFIED" => Classified::heard(Outcome::Ok, text, usage).by(version),
+        "MAX_TOKENS" => Classified::heard(Outcome::Length, text, usage).by(version),
         "SAFETY" | "RECITATION" | "LANGUAGE" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII"
-        | "IMAGE_SAFETY" => Classified::heard(Outcome::ContentFilter, text, usage),
+        | "IMAGE_SAFETY" => Classified::heard(Outcome::ContentFilter, text, usage).by(version),
         reason => Classified::Retry {
             cause: Cause::Server,
             message: format!("the server broke the answer off (finishReason `{reason}`)"),
@@ -202,6 +207,16 @@ mod tests {
     }
 
     #[test]
+    fn the_version_that_answered_is_named() {
+        let body =
+            r#"{"candidates":[{"content":{"parts":[{"text":"a"}]}}],"modelVersion":"gemini-2.5-flash-001"}"#;
+        match classify(&reply(200, &[], body)) {
+            Classified::Answer(heard) => assert_eq!(heard.model.as_deref(), Some("gemini-2.5-flash-001")),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
     fn the_wire_form() {
         let mut request = request(&[
             (Role::System, &[text("be brief")]),
@@ -229,7 +244,7 @@ mod tests {
         let mut spec = spec();
         spec.extra_body.insert("generationConfig".into(), json!({"thinkingConfig": {"thinkingBudget": 0}}));
         assert_eq!(encoded(&request, &spec), expected);
-        request.generation.temperature = 0.5;
+        request.generation.temperature = Some(0.5);
         request.generation.top_k = 40;
         let config = &encoded(&request, &spec)["generationConfig"];
         assert_eq!((&config["topP"], &config["topK"]), (&json!(1.0), &json!(40)));

@@ -80,18 +80,20 @@ fn settings(body: &mut Object, request: &Prepared, spec: &EndpointSpec) {
     } else {
         body.set(spec.max_tokens_field.as_str(), *max_new_tokens);
     }
-    if spec.send.temperature {
-        body.set("temperature", *temperature);
+    // Where the server draws as it does by itself, what is off is not said: saying so would turn its own setting off.
+    let own = temperature.is_none();
+    if let Some(temperature) = temperature.filter(|_| spec.send.temperature) {
+        body.set("temperature", temperature);
     }
     // Without a draw it has no effect, and servers that check for both at once refuse it.
-    if spec.send.top_p && (*temperature > 0.0 || *top_p != 1.0) {
+    if spec.send.top_p && (temperature.is_some_and(|temperature| temperature > 0.0) || *top_p != 1.0) {
         body.set("top_p", *top_p);
     }
-    if spec.send.top_k {
+    if spec.send.top_k && (!own || *top_k != 0) {
         // vLLM and SGLang turn it off by -1.
         body.set("top_k", if *top_k == 0 { json!(-1) } else { json!(top_k) });
     }
-    if spec.send.repetition_penalty {
+    if spec.send.repetition_penalty && (!own || *repetition_penalty != 1.0) {
         body.set("repetition_penalty", *repetition_penalty);
     }
     if spec.send.seed {
@@ -154,12 +156,12 @@ pub(super) fn classify(reply: &Reply) -> Classified {
         && (declared.starts_with("text/event-stream") || sse::looks_like(&reply.body))
     {
         return match sse::assemble(&reply.body) {
-            Ok(body) => classify_json(reply, &body),
+            Ok(body) => classify_json(reply, &body).by(body.get("model")),
             Err(message) => Classified::malformed(message),
         };
     }
     match reply.json() {
-        Ok(body) => classify_json(reply, &body),
+        Ok(body) => classify_json(reply, &body).by(body.get("model")),
         Err(classified) => classified,
     }
 }

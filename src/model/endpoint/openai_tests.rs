@@ -49,7 +49,7 @@ fn the_wire_form_for_openai() {
     spec.extra_body.insert("modalities".into(), json!(["text"]));
     spec.extra_body.insert("temperature".into(), json!(1));
     let mut request = request(&[(Role::User, &[image()])]);
-    request.generation.temperature = 0.7;
+    request.generation.temperature = Some(0.7);
     request.generation.stop = vec!["\n".into(), "Q:".into()];
     let seed = seed(&request);
     let expected = json!({
@@ -61,6 +61,51 @@ fn the_wire_form_for_openai() {
         "modalities": ["text"],
     });
     assert_eq!(encoded(&request, &spec), expected);
+}
+
+/// Where the server draws as it does by itself, nothing is sent that would turn its own settings off.
+#[test]
+fn a_temperature_that_is_the_server_s_own_is_not_sent() {
+    let mut request = request(&[(Role::User, &[text("why?")])]);
+    request.generation.temperature = None;
+    let keys = |request: &Prepared| {
+        encoded(request, &spec())
+            .as_object()
+            .unwrap()
+            .keys()
+            .cloned()
+            .collect::<std::collections::BTreeSet<_>>()
+    };
+    let bare = ["max_tokens", "messages", "model", "seed"].map(str::to_owned);
+    assert_eq!(keys(&request), bare.clone().into());
+    (request.generation.top_p, request.generation.top_k) = (0.9, 20);
+    request.generation.repetition_penalty = 1.1;
+    let said = ["top_p", "top_k", "repetition_penalty"].map(str::to_owned);
+    assert_eq!(keys(&request), bare.into_iter().chain(said).collect());
+    // Draws of one model are draws: two requests have two seeds.
+    let other = Prepared { key: crate::types::Digest([9; 32]), ..request.clone() };
+    assert_ne!(seed(&request), seed(&other));
+}
+
+#[test]
+fn the_model_that_answered_is_the_one_that_the_reply_names() {
+    let named = |body: &str| match classify(&reply(200, &[], body.to_owned())) {
+        Classified::Answer(heard) => heard.model,
+        other => panic!("{body}: {other:?}"),
+    };
+    let choices = r#""choices":[{"message":{"content":"a"},"finish_reason":"stop"}]"#;
+    let model = Some("gpt-4o-2024-08-06".to_owned());
+    assert_eq!(named(&format!(r#"{{"model":"gpt-4o-2024-08-06",{choices}}}"#)), model);
+    assert_eq!(named(&format!(r#"{{"model":"",{choices}}}"#)), None);
+    assert_eq!(named(&format!(r#"{{"model":7,{choices}}}"#)), None);
+    assert_eq!(named(&format!("{{{choices}}}")), None);
+    let stream = format!(
+        "data: {{\"model\":\"\",\"choices\":[]}}\n\ndata: {{\"model\":\"gpt-4o-2024-08-06\",{choices}}}\n\ndata: [DONE]\n\n"
+    );
+    assert_eq!(named(&stream), model);
+    // What it says is kept, so it is kept short and on one line.
+    let long = named(&format!(r#"{{"model":"a\u001b\n{}",{choices}}}"#, "b".repeat(1000))).unwrap();
+    assert!(long.chars().count() <= 301 && !long.contains(char::is_control), "{long}");
 }
 
 #[test]

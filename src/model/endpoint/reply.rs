@@ -108,6 +108,8 @@ pub(super) struct Heard {
     pub(super) language: Option<String>,
     /// The text came in a field for refusals. It is an answer all the same: scoring decides what it is worth.
     pub(super) refusal: bool,
+    /// The model that has answered, where the reply names one.
+    pub(super) model: Option<String>,
 }
 
 impl Classified {
@@ -115,7 +117,16 @@ impl Classified {
     pub(super) fn heard(outcome: Outcome, text: String, usage: Usage) -> Self {
         let empty = outcome == Outcome::Ok && text.trim().is_empty();
         let outcome = if empty { Outcome::Empty } else { outcome };
-        Self::Answer(Heard { outcome, text, usage, language: None, refusal: false })
+        Self::Answer(Heard { outcome, text, usage, language: None, refusal: false, model: None })
+    }
+
+    /// The same with the model that has answered, where the value names one.
+    pub(super) fn by(self, model: Option<&Value>) -> Self {
+        let model = model.and_then(Value::as_str).map(shorten).filter(|model| !model.is_empty());
+        match self {
+            Self::Answer(heard) => Self::Answer(Heard { model, ..heard }),
+            other => other,
+        }
     }
 
     /// An answer that the provider's filter withheld.

@@ -18,6 +18,7 @@ pub(super) fn assemble(body: &[u8]) -> Result<Value, String> {
     let mut refusal = String::new();
     let (mut reason, mut usage) = (Value::Null, Value::Null);
     let (mut events, mut done) = (0, false);
+    let mut model = Value::Null;
     for data in events_of(&text) {
         if data.trim() == "[DONE]" {
             done = true;
@@ -30,6 +31,11 @@ pub(super) fn assemble(body: &[u8]) -> Result<Value, String> {
             || event.get("object").and_then(Value::as_str) == Some("error")
         {
             return Ok(event);
+        }
+        // Azure's first event, of the filter's results, names none.
+        if let Some(named) = event.get("model").filter(|named| named.as_str().is_some_and(|n| !n.is_empty()))
+        {
+            model = named.clone();
         }
         if let Some(counted) = event.get("usage").filter(|usage| usage.is_object()) {
             usage = counted.clone();
@@ -60,7 +66,11 @@ pub(super) fn assemble(body: &[u8]) -> Result<Value, String> {
     if !refusal.is_empty() {
         message.insert("refusal".to_owned(), refusal.into());
     }
-    Ok(json!({"choices": [{"message": message, "finish_reason": reason}], "usage": usage}))
+    let mut whole = json!({"choices": [{"message": message, "finish_reason": reason}], "usage": usage});
+    if !model.is_null() {
+        whole["model"] = model;
+    }
+    Ok(whole)
 }
 
 /// The data of each event (WHATWG, server-sent events): lines `data:` up to a blank line belong together.
@@ -96,12 +106,13 @@ mod tests {
             event: x\ndata: {\"choices\":[{\"delta\":\ndata: {\"content\":\"Par\"},\"finish_reason\":null}]}\n\n\
             data:{\"choices\":[{\"delta\":{\"content\":\"is\"}}]}\n\n\
             data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"length\"}]}\n\n\
-            data: {\"choices\":[],\"usage\":{\"prompt_tokens\":5}}\n\n\
+            data: {\"choices\":[],\"model\":\"m-1\",\"usage\":{\"prompt_tokens\":5}}\n\n\
             data: [DONE]\n\n";
         assert!(looks_like(stream.as_bytes()));
         let expected = json!({
             "choices": [{"message": {"content": "Paris"}, "finish_reason": "length"}],
             "usage": {"prompt_tokens": 5},
+            "model": "m-1",
         });
         assert_eq!(assemble(stream.as_bytes()).unwrap(), expected);
     }

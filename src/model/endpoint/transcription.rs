@@ -75,8 +75,8 @@ pub(super) fn encode(request: &Prepared, spec: &EndpointSpec) -> Result<Body, Re
     if !prompt.is_empty() {
         form.field("prompt", &prompt.join("\n"));
     }
-    if spec.send.temperature {
-        form.field("temperature", &request.generation.temperature.to_string());
+    if let Some(temperature) = request.generation.temperature.filter(|_| spec.send.temperature) {
+        form.field("temperature", &temperature.to_string());
     }
     form.field("response_format", if spec.transcription.verbose { "verbose_json" } else { "json" });
     for (key, value) in &spec.extra_body {
@@ -154,7 +154,7 @@ pub(super) fn classify(reply: &Reply) -> Classified {
                 audio_tokens: count(&body, &["usage", "input_token_details", "audio_tokens"]),
                 completion_tokens: count(&body, &["usage", "output_tokens"]),
             };
-            match Classified::heard(Outcome::Ok, text.to_owned(), usage) {
+            match Classified::heard(Outcome::Ok, text.to_owned(), usage).by(body.get("model")) {
                 Classified::Answer(heard) => {
                     let language = body.get("language").and_then(Value::as_str);
                     let language = language.and_then(languages::named_by_recogniser);

@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::decoder::{Biases, DecoderConfig, LayerConfig};
 use super::error::LoadError;
 use super::nn::rope::Rope;
+use crate::types::Generation;
 
 /// The architecture of this config, as `model_type` names it.
 pub const QWEN2_AUDIO: &str = "qwen2_audio";
@@ -369,6 +370,48 @@ pub fn stop_ids(folder: &Path) -> Result<Vec<u32>, LoadError> {
     }
 }
 
+/// How a checkpoint draws by itself: what its `generation_config.json` says, read as transformers reads it, where it is
+/// greedy unless `do_sample` is true. What the file does not say is off, and the temperature 1. Of the settings only those
+/// of the draw are meant.
+pub fn own_sampling(folder: &Path) -> Result<Generation, LoadError> {
+    const FILE: &str = "generation_config.json";
+    let path = folder.join(FILE);
+    if !path.exists() {
+        return Err(LoadError::FileMissing {
+            folder: folder.to_path_buf(),
+            file: FILE.to_owned(),
+            remedy: "without it nothing says which temperature is the model's own: give a number".to_owned(),
+        });
+    }
+    let value: Value = read_json(folder, FILE)?;
+    let number = |key: &str, off: f64, fits: fn(f64) -> bool, wanted: &str| {
+        let found = value.get(key).filter(|found| !found.is_null());
+        let Some(found) = found else { return Ok(off) };
+        found.as_f64().filter(|number| fits(*number)).ok_or_else(|| LoadError::Malformed {
+            path: path.clone(),
+            problem: format!("{key} is {found}; expected {wanted}"),
+        })
+    };
+    let repetition_penalty =
+        number("repetition_penalty", 1.0, |n| n > 0.0 && n.is_finite(), "a positive number")?;
+    let off = Generation { repetition_penalty, ..Generation::default() };
+    if value.get("do_sample").and_then(Value::as_bool) != Some(true) {
+        return Ok(off);
+    }
+    Ok(Generation {
+        temperature: Some(number(
+            "temperature",
+            1.0,
+            |n| n >= 0.0 && n.is_finite(),
+            "0 or a positive number",
+        )?),
+        top_p: number("top_p", 1.0, |n| n > 0.0 && n <= 1.0, "a number above 0 and at most 1")?,
+        top_k: number("top_k", 0.0, |n| n >= 0.0 && n.fract() == 0.0 && n <= 1e6, "a whole number from 0 on")?
+            as usize,
+        ..off
+    })
+}
+
 /// Checks that `preprocessor_config.json`, where it is, asks for the features that this program makes.
 pub fn check_preprocessor(folder: &Path, bins: usize) -> Result<(), LoadError> {
     let path = folder.join("preprocessor_config.json");
@@ -498,6 +541,45 @@ mod tests {
         ] {
             let error = read(text).unwrap_err().to_string();
             assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_model_s_own_draw_is_what_its_file_says() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = |text: &str| {
+            std::fs::write(folder.path().join("generation_config.json"), text).unwrap();
+            own_sampling(folder.path())
+        };
+        let absent = own_sampling(folder.path()).unwrap_err().to_string();
+        assert!(
+            absent.contains("generation_config.json is missing") && absent.contains("number"),
+            "{absent}"
+        );
+        let found = own(
+            r#"{"do_sample":true,"temperature":0.7,"top_p":0.5,"top_k":20,"repetition_penalty":1.1,"eos_token_id":1}"#,
+        )
+        .unwrap();
+        let expected = Generation {
+            temperature: Some(0.7),
+            top_p: 0.5,
+            top_k: 20,
+            repetition_penalty: 1.1,
+            ..Generation::default()
+        };
+        assert_eq!(found, expected);
+        assert_eq!(own(r#"{"do_sample":true,"top_k":null}"#).unwrap().temperature, Some(1.0));
+        // Without a word about drawing it is greedy, whatever temperature stands there.
+        let greedy = own(r#"{"temperature":0.7,"top_p":0.5,"repetition_penalty":1.05}"#).unwrap();
+        assert_eq!(greedy, Generation { repetition_penalty: 1.05, ..Generation::default() });
+        for (text, says) in [
+            (r#"{"do_sample":true,"temperature":-1}"#, "temperature is -1"),
+            (r#"{"do_sample":true,"top_p":"x"}"#, "top_p is \"x\""),
+            (r#"{"do_sample":true,"top_k":1.5}"#, "top_k is 1.5"),
+            (r#"{"repetition_penalty":0}"#, "repetition_penalty is 0"),
+        ] {
+            let error = own(text).unwrap_err().to_string();
+            assert!(error.contains(says) && error.contains("generation_config.json"), "{error}");
         }
     }
 

@@ -33,6 +33,9 @@ impl Sampler {
         key: Digest,
     ) -> Result<Self, String> {
         let Generation { temperature, top_p, top_k, repetition_penalty, .. } = *generation;
+        let temperature = temperature.ok_or(
+            "the temperature is the model's own, and it was not looked up; expected 0 or a positive number",
+        )?;
         if !(temperature.is_finite() && temperature >= 0.0) {
             return Err(format!("temperature is {temperature}; expected 0 (greedy) or a positive number"));
         }
@@ -181,7 +184,7 @@ mod tests {
     }
 
     fn drawn(temperature: f64, top_k: usize, top_p: f64) -> Generation {
-        Generation { temperature, top_p, top_k, ..Generation::default() }
+        Generation { temperature: Some(temperature), top_p, top_k, ..Generation::default() }
     }
 
     #[test]
@@ -262,7 +265,9 @@ mod tests {
             mut logits in proptest::collection::vec(-1e30_f32..1e30, 1..40),
             temperature in 0.0..3.0_f64, top_k in 0..50_usize, top_p in 0.001..1.0_f64, penalty in 0.1..3.0_f64,
         ) {
-            let generation = Generation { temperature, top_k, top_p, repetition_penalty: penalty, ..Generation::default() };
+            let generation = Generation {
+                temperature: Some(temperature), top_k, top_p, repetition_penalty: penalty, ..Generation::default()
+            };
             let mut sampler = sampler(&generation, &[1, 2, 900], 3);
             let count = logits.len();
             if let Ok(id) = sampler.pick(&mut logits) {

@@ -266,5 +266,6 @@ fn answer_of(reply: Reply) -> Answer {
         attempts: 1,
         error: None,
         media_bytes: None,
+        answered_as: None,
     }
 }

@@ -248,6 +248,7 @@ impl Replay {
                 attempts: 0,
                 error: None,
                 media_bytes: None,
+                answered_as: None,
             },
         }
     }

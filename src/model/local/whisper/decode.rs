@@ -154,7 +154,7 @@ impl Whisper {
             let ids = control.prompt(language, ask.task);
             let mut generation = ask.settings.generation.cloned().unwrap_or_default();
             if let Some(temperature) = temperature {
-                generation.temperature = temperature;
+                generation.temperature = Some(temperature);
             }
             let key = [&ask.settings.key.0[..], &ask.window.to_le_bytes()].concat();
             let sampler =
@@ -171,7 +171,8 @@ impl Whisper {
                 ids,
                 logprob: 0.0,
                 no_speech: control.no_speech.map_or(0.0, |id| log_probability(logits, id).exp()),
-                temperature: generation.temperature,
+                // The sampler takes none without.
+                temperature: generation.temperature.unwrap_or_default(),
                 language,
                 ended: false,
             });
