@@ -18,7 +18,7 @@ use harness::media::FileFacts;
 use harness::run::journal::Journal;
 use harness::run::plan::{PlanHashes, read_ids};
 use harness::run::sorted::Sorter;
-use harness::types::{Digest, MediaRecord, Outcome, Response, Tags, Usage};
+use harness::types::{Digest, MediaRecord, Response};
 use scale::{check, data, peak, plan, write_plan};
 
 /// Responses that are still to come.
@@ -49,20 +49,11 @@ fn answer(folder: &Path, rows: u64) {
             request: request.planned.request,
             benchmark: "manifest".to_owned(),
             sample: request.planned.sample,
-            tags: Tags::new(),
-            outcome: Outcome::Ok,
             text: "An answer of a few words.".to_owned(),
-            language: None,
-            error: None,
-            tokens: None,
-            usage: Usage::default(),
             seconds: 0.1,
-            attempts: 1,
             media: vec![media],
-            media_bytes: None,
-            reused_from: None,
-            judge: None,
             time: "2026-01-01T00:00:00Z".to_owned(),
+            ..Response::stand_in()
         };
         journal.append(&response).expect("a line");
         number += 1;
