@@ -164,7 +164,7 @@ impl Walk {
                 let (from, to) = self.offsets(own, at, wide)?;
                 self.bytes(own + 1, from, to - from)?
             }
-            _ => return Err(NOWHERE.to_owned()),
+            _ => return Err(NOWHERE.into()),
         };
         match media {
             Kind::Base64 => Ok(base64::decode(&String::from_utf8(bytes).map_err(|_| "is not UTF-8")?)?),
