@@ -220,7 +220,7 @@ class Trainer:
         """Writes all that is needed to go on."""
         parts = dict(model=self.model, heads=self.heads, optimizer=self.optimizer)
         state = {name: part.state_dict() for name, part in parts.items()}
-        self.torch.save(dict(step=step, spent=spent, **state), path + ".new")
+        self.torch.save(dict(step=int(step), spent=float(spent), **state), path + ".new")
         os.replace(path + ".new", path)
 
 

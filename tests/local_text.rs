@@ -151,7 +151,7 @@ fn what_prompts_have_in_common_with_the_last_ones_is_not_computed_again() {
         }
         // Other prompts between them, batches of several prompts, drawn tokens: nothing changes an answer.
         let other = Prompt::Chat(vec![Message::text(Role::User, "Something else entirely. ".repeat(9))]);
-        let drawn = Generation { temperature: 1.0, ..greedy(12) };
+        let drawn = Generation { temperature: Some(1.0), ..greedy(12) };
         let requests = [
             request(first, "1", greedy(12)),
             request(other, "2", greedy(12)),
