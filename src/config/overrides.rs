@@ -113,7 +113,8 @@ impl Override {
                 }
             }
         }
-        let text_alone = |schema| schema::of_either(schema, false).is_none() && schema::type_of(schema) == "string";
+        let text_alone =
+            |schema| schema::of_either(schema, false).is_none() && schema::type_of(schema) == "string";
         let wants_text = schema.is_some_and(text_alone);
         let mut new = self.value(index, wants_text)?;
         new.key = self.path.last().map(|segment| segment.range.clone());

@@ -176,7 +176,7 @@ pub async fn generate(stage: Stage<'_>) -> Result<Summary, GenerateError> {
         journal,
         observer,
         reading,
-        account: account.clone(),
+        account,
         summary,
         failed_before,
         failures: 0,

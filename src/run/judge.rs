@@ -323,13 +323,11 @@ impl JudgePlan {
             }
             error.is_none()
         })?;
-        match error {
-            Some(e) => Err(failed(e.into())),
-            None => {
-                *unread_of() = found;
-                Ok(())
-            }
+        if let Some(e) = error {
+            return Err(failed(e.into()));
         }
+        *unread_of() = found;
+        Ok(())
     }
 
     /// The calls in all, by section, and how they stand.

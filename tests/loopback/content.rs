@@ -142,6 +142,7 @@ impl Found {
 
 /// What a request says.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "a request has as many switches")]
 pub(crate) struct Content {
     /// The pieces in the order of the body.
     pub(crate) pieces: Vec<Found>,

@@ -152,7 +152,9 @@ impl MelExtractor {
             for lane in 0..LANES {
                 let frame = part.frames.start + block * LANES + lane;
                 self.frame(samples, frame, &mut input);
-                self.spectrum.power(&input, &mut room, |k, power| powers[k][lane] = power);
+                for (power, value) in powers.iter_mut().zip(self.spectrum.powers(&input, &mut room)) {
+                    power[lane] = value;
+                }
             }
             let real_lanes = (part.frames.len() - block * LANES).min(LANES);
             for (band, row) in self.bands.iter().zip(part.logs.chunks_exact_mut(width)) {

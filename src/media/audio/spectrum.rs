@@ -45,32 +45,30 @@ impl Spectrum {
         Self { half, turns: turns.collect() }
     }
 
-    /// Room for [`power`](Self::power) to work in.
+    /// Room for [`powers`](Self::powers) to work in.
     pub(super) fn room(&self) -> Room {
         let empty = Complex::default();
-        Room {
-            values: vec![empty; LENGTH / 2],
-            scratch: vec![empty; self.half.get_inplace_scratch_len()],
-        }
+        Room { values: vec![empty; LENGTH / 2], scratch: vec![empty; self.half.get_inplace_scratch_len()] }
     }
 
-    /// Gives `take` the power of each of the 201 frequencies of a frame, in their order.
+    /// The power of each of the 201 frequencies of a frame, in their order.
     #[inline]
-    pub(super) fn power(&self, frame: &[f64; LENGTH], room: &mut Room, mut take: impl FnMut(usize, f64)) {
+    pub(super) fn powers(&self, frame: &[f64; LENGTH], room: &mut Room) -> impl Iterator<Item = f64> {
         for (value, pair) in room.values.iter_mut().zip(frame.chunks_exact(2)) {
             *value = Complex::new(pair[0], pair[1]);
         }
         self.half.process_with_scratch(&mut room.values, &mut room.scratch);
-        let count = room.values.len();
-        for (k, turn) in self.turns.iter().enumerate() {
-            let value = room.values[k % count];
-            let mirrored = room.values[(count - k) % count].conj();
+        let values = &room.values;
+        let count = values.len();
+        self.turns.iter().enumerate().map(move |(k, turn)| {
+            let value = values[k % count];
+            let mirrored = values[(count - k) % count].conj();
             let even = value + mirrored;
             let odd = (value - mirrored) * turn;
             // Both are twice too large, and `odd` still waits for its division by i.
             let (re, im) = (even.re + odd.im, even.im - odd.re);
-            take(k, 0.25 * (re * re + im * im));
-        }
+            0.25 * (re * re + im * im)
+        })
     }
 }
 
@@ -86,11 +84,7 @@ mod tests {
             f64::from(state) / f64::from(u32::MAX) - 0.5
         });
         let spectrum = Spectrum::new();
-        let mut powers = Vec::new();
-        spectrum.power(&frame, &mut spectrum.room(), |k, power| {
-            assert_eq!(k, powers.len());
-            powers.push(power);
-        });
+        let powers: Vec<f64> = spectrum.powers(&frame, &mut spectrum.room()).collect();
         assert_eq!(powers.len(), FREQUENCIES);
         for (k, power) in powers.iter().enumerate() {
             let sum: Complex<f64> = (frame.iter().enumerate())

@@ -74,12 +74,11 @@ pub(super) fn draw(
     Ok(shots)
 }
 
-/// The sentences of an example, and the numbers of those that it rests on; `None` where it makes none.
-fn shown(
-    wiki: &mut Wiki<'_>,
-    claim: &str,
-    gold: &Gold<'_>,
-) -> Result<Option<(Vec<Candidate>, Vec<usize>)>, PrepareError> {
+/// The sentences of an example, and the numbers of those that it rests on.
+type Shown = (Vec<Candidate>, Vec<usize>);
+
+/// What an example shows; `None` where the claim makes none.
+fn shown(wiki: &mut Wiki<'_>, claim: &str, gold: &Gold<'_>) -> Result<Option<Shown>, PrepareError> {
     let GoldSentences { found: known, missing, pages } = gold_sentences(wiki.store, gold)?;
     if !missing.is_empty() || known.len() > SENTENCES {
         return Ok(None);
