@@ -63,7 +63,7 @@ fn qwen2audio_behind_a_server_has_the_settings_of_the_paper() {
 /// What can run offline names only what is in the repository.
 #[test]
 fn the_files_of_the_demo_are_there() {
-    for name in ["demo", "manifest"] {
+    for name in ["demo", "demo-images", "manifest"] {
         let file = root().join("configs").join(name).with_extension("toml");
         let config = config::load(&file, &[]).unwrap().config;
         assert!(config.model.local.unwrap().weights.join("model.safetensors").is_file());
