@@ -37,9 +37,9 @@ type Name = (String, String, String);
 /// token, where the pixels are the reference's…
 const NEAR_TIE: f64 = 0.01;
 /// …and where they are not: decoders of lossy formats differ by a few levels of 256.
-const NEAR_TIE_LOSSY: f64 = 1.0;
+const NEAR_TIE_LOSSY: f64 = 0.1;
 /// Answers that may differ for these reasons, of all.
-const MOST_DIFFERENT: usize = 8;
+const MOST_DIFFERENT: usize = 3;
 
 fn demo() -> PathBuf {
     root().join("demo/vision")
