@@ -121,23 +121,19 @@ impl DataFile {
         }
     }
 
-    /// The media at a place in a row. `dataset` and `number` tell this file from all others.
+    /// The media at a place in a row. `place` tells this file from all others.
     pub(super) fn media(
         &self,
-        (dataset, number): (u64, usize),
+        place: (u64, usize),
         row: u64,
         path: &[&str],
         counts: &Arc<Counts>,
     ) -> Result<MediaContent, ReadError> {
-        let cursor = |column: usize, start: &dyn Fn() -> Box<dyn cursor::Start>| {
-            cursor::cursor((dataset, number, column), || Cursor::new(start(), Arc::clone(counts)))
-        };
-        match &self.kind {
-            Kind::Text(_) => cursor(0, &|| self.text_start()).row(row)?.media(path),
+        match (self.row_of(place, row, path, counts), &self.kind) {
+            (Some((row, path)), _) => row?.media(path),
             #[cfg(feature = "parquet")]
-            Kind::Parquet(file) => file.media(row, path, cursor),
-            #[cfg(feature = "parquet")]
-            Kind::Arrow(file) => file.media(row, path, cursor),
+            (None, Kind::Arrow(file)) => file.media(row, path),
+            (None, _) => Err("there is no such column of media".into()),
         }
     }
 
@@ -154,15 +150,11 @@ impl DataFile {
             cursor::cursor((dataset, number, column), || Cursor::new(start(), Arc::clone(counts)))
         };
         match &self.kind {
-            Kind::Text(_) => Some((cursor(0, &|| self.text_start()).row(row), path)),
+            Kind::Text(_) => Some((cursor(0, &|| Box::new(TextStart { file: self.clone() })).row(row), path)),
             #[cfg(feature = "parquet")]
             Kind::Parquet(file) => file.row_of(row, path, cursor),
             #[cfg(feature = "parquet")]
             Kind::Arrow(file) => file.row_of(row, path, cursor),
         }
-    }
-
-    fn text_start(&self) -> Box<dyn cursor::Start> {
-        Box::new(TextStart { file: self.clone() })
     }
 }

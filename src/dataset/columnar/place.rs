@@ -9,8 +9,6 @@ use super::shape::{Media, Shapes};
 use crate::dataset::cursor::{Cursor, Decoded, Start};
 use crate::media::{MediaContent, ReadError};
 
-const NOWHERE: &str = "there is no such column of media";
-
 impl Shapes {
     /// The column at the beginning of a path, the rest of the path, and the media at its end.
     fn locate<'p, 's>(&self, path: &'p [&'s str]) -> Option<(usize, &'p [&'s str], &Media)> {
@@ -24,17 +22,6 @@ impl ParquetFile {
     /// The column of media at a path.
     pub(in crate::dataset) fn media_at(&self, path: &[&str]) -> Option<usize> {
         self.shapes.locate(path).map(|(_, _, media)| media.id)
-    }
-
-    /// The media at a place in a row, by the cursor of its column.
-    pub(in crate::dataset) fn media(
-        self: &Arc<Self>,
-        row: u64,
-        path: &[&str],
-        cursor: impl FnOnce(usize, &dyn Fn() -> Box<dyn Start>) -> Arc<Cursor>,
-    ) -> Result<MediaContent, ReadError> {
-        let (_, rest, media) = self.shapes.locate(path).ok_or(NOWHERE)?;
-        cursor(media.id, &|| self.start(media)).row(row)?.media(rest)
     }
 
     /// The row of the column that media are in.
@@ -55,17 +42,9 @@ impl ArrowFile {
         self.shapes.locate(path).map(|(_, _, media)| media.id)
     }
 
-    /// The media at a place in a row: read from its place, or by a cursor where batches must be read whole.
-    pub(in crate::dataset) fn media(
-        self: &Arc<Self>,
-        row: u64,
-        path: &[&str],
-        cursor: impl FnOnce(usize, &dyn Fn() -> Box<dyn Start>) -> Arc<Cursor>,
-    ) -> Result<MediaContent, ReadError> {
-        let (column, rest, media) = self.shapes.locate(path).ok_or(NOWHERE)?;
-        if self.whole {
-            return cursor(media.id, &|| self.start(column, media)).row(row)?.media(rest);
-        }
+    /// The media at a place in a row, read from there, where batches need not be read whole.
+    pub(in crate::dataset) fn media(&self, row: u64, path: &[&str]) -> Result<MediaContent, ReadError> {
+        let (column, rest, media) = self.shapes.locate(path).ok_or("there is no such column of media")?;
         let batch = self.batch_of(row).ok_or_else(|| format!("the file has no row {row}"))?;
         self.walk(batch, row, column, rest, media)
     }
