@@ -176,6 +176,11 @@ pub fn joined_names(name: &str) -> Option<(u32, Vec<String>)> {
     Some((gap.parse().ok()?, serde_json::from_str(names).ok()?))
 }
 
+/// Names with their numbers, in words: `a (2), b (1)`.
+pub fn counted(names: &BTreeMap<String, u64>) -> String {
+    names.iter().map(|(name, count)| format!("{name} ({count})")).collect::<Vec<_>>().join(", ")
+}
+
 /// Which image.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImageRef {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{BenchmarkScores, ConditionCounts, JudgeScores};
-use crate::types::Outcome;
+use crate::types::{Outcome, counted};
 
 /// What every table of a benchmark says below itself.
 pub(super) fn common(scores: &BenchmarkScores) -> Vec<String> {
@@ -127,10 +127,7 @@ fn answered_as(models: &BTreeMap<String, u64>) -> Option<String> {
     match (names.next(), names.next()) {
         (None, _) => None,
         (Some(only), None) => Some(only.clone()),
-        _ => {
-            let counted = models.iter().map(|(model, count)| format!("{model} ({count})"));
-            Some(counted.collect::<Vec<_>>().join(", "))
-        }
+        _ => Some(counted(models)),
     }
 }
 

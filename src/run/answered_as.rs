@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::types::{Outcome, Response};
+use crate::types::{Outcome, Response, counted};
 
 /// Answers by the model that they are of.
 #[derive(Clone, Debug, Default)]
@@ -45,12 +45,11 @@ impl AnsweredAs {
 /// What is suspicious in that: answers of several models are no figures of one. `who` is asked.
 pub(super) fn warning(who: &str, models: &BTreeMap<String, u64>) -> Option<String> {
     (models.len() > 1).then(|| {
-        let counted = models.iter().map(|(model, count)| format!("{model} ({count})"));
         format!(
             "{who} answered as {} different models: {}; the figures are of a mixture: ask for one version by its name, \
              in a run of its own",
             models.len(),
-            counted.collect::<Vec<_>>().join(", ")
+            counted(models)
         )
     })
 }

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::types::Usage;
+use crate::benchmark::UsageScores;
+use crate::types::{Response, Usage};
 
 /// Prices of tokens, in a currency of the user's own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -77,6 +78,14 @@ pub fn add(sum: &mut Usage, more: &Usage) {
     sum.prompt_tokens = sum.prompt_tokens.saturating_add(more.prompt_tokens);
     sum.audio_tokens = sum.audio_tokens.saturating_add(more.audio_tokens);
     sum.completion_tokens = sum.completion_tokens.saturating_add(more.completion_tokens);
+}
+
+/// Adds what a response took to a sum: nothing where it is that of an earlier request.
+pub fn count(sum: &mut UsageScores, response: &Response) {
+    if response.reused_from.is_none() {
+        sum.requests += u64::from(response.outcome.is_answer());
+        add(&mut sum.tokens, &response.usage);
+    }
 }
 
 #[cfg(test)]

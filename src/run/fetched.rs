@@ -5,11 +5,11 @@ use std::path::Path;
 use std::sync::mpsc::SyncSender;
 
 use super::journal::Journal;
-use super::judge::{self, CallsTook};
+use super::judge::{self, Asked, CallsTook};
 use super::plan::read_plan;
 use super::score::ScoreError;
-use crate::benchmark::{JudgeCall, JudgeSetup, Judging};
-use crate::types::{Digest, Planned, Response};
+use crate::benchmark::JudgeCall;
+use crate::types::{Planned, Response};
 
 /// Requests that are handed over together.
 const BATCH: usize = 256;
@@ -31,10 +31,8 @@ pub(super) struct Fetcher<'a> {
     pub(super) folder: &'a Path,
     /// The sections, by label.
     pub(super) by_label: &'a HashMap<&'a str, usize>,
-    /// The judge, by section.
-    pub(super) setups: &'a [Option<JudgeSetup>],
-    /// How answers were put to it, by section, and how its replies are read.
-    pub(super) puts: &'a [(Digest, Option<Box<dyn Judging + 'a>>)],
+    /// What was asked of the judge, by section.
+    pub(super) asked: &'a [Option<Asked<'a>>],
     pub(super) responses: Option<Journal>,
     pub(super) verdicts: Option<Journal>,
 }
@@ -66,12 +64,9 @@ impl Fetcher<'_> {
             Some(journal) => journal.to_score(&planned.request)?,
             None => None,
         };
-        let (calls, took) = match (&self.verdicts, self.setups.get(section), &response) {
-            (Some(verdicts), Some(Some(setup)), Some(response)) => {
-                let put = self.puts.get(section);
-                let (digest, judging) = put.map(|(digest, judging)| (*digest, judging)).unzip();
-                let put = (&digest.unwrap_or_default(), judging.and_then(Option::as_deref));
-                judge::calls_about(verdicts, setup, put, &planned, response)?
+        let (calls, took) = match (&self.verdicts, self.asked.get(section), &response) {
+            (Some(verdicts), Some(Some(asked)), Some(response)) => {
+                judge::calls_about(verdicts, asked, &planned, response)?
             }
             _ => (Vec::new(), CallsTook::default()),
         };

@@ -407,6 +407,24 @@ impl Requests for JudgePlan {
     }
 }
 
+/// What was asked of a judge about the answers of a section.
+pub struct Asked<'a> {
+    /// How it judged.
+    pub setup: JudgeSetup,
+    /// How answers were put to it.
+    pub put: Digest,
+    /// What reads its replies, where there is something to read.
+    pub judging: Option<Box<dyn Judging + 'a>>,
+}
+
+impl<'a> Asked<'a> {
+    /// What a judge of this setup was asked by a benchmark.
+    pub fn by(benchmark: &'a dyn Benchmark, setup: JudgeSetup) -> Self {
+        let judging = benchmark.judging(&setup).ok().flatten();
+        Self { put: judging.as_deref().map(put_by).unwrap_or_default(), judging, setup }
+    }
+}
+
 /// What calls of a judge took and came to, beside what a scorer takes.
 #[derive(Clone, Debug, Default)]
 pub struct CallsTook {
@@ -424,10 +442,7 @@ impl CallsTook {
     /// One reply.
     fn take(&mut self, reply: &Response) {
         self.answered_as.take(reply);
-        if reply.reused_from.is_none() {
-            self.usage.requests += u64::from(reply.outcome.is_answer());
-            cost::add(&mut self.usage.tokens, &reply.usage);
-        }
+        cost::count(&mut self.usage, reply);
     }
 
     /// What further calls took.
@@ -444,8 +459,7 @@ impl CallsTook {
 /// times, because replies could not be read, the last reply counts that can be.
 pub fn calls_about(
     verdicts: &Journal,
-    setup: &JudgeSetup,
-    (put, judging): (&Digest, Option<&dyn Judging>),
+    Asked { setup, put, judging }: &Asked<'_>,
     planned: &Planned,
     response: &Response,
 ) -> Result<(Vec<JudgeCall>, CallsTook), JournalError> {
@@ -456,7 +470,7 @@ pub fn calls_about(
         took.take(&reply);
         let can_be_read = |reply: &Response| {
             reply.outcome.is_reply()
-                && judging.is_some_and(|judging| judging.finding(&reply.text).value.is_some())
+                && judging.as_ref().is_some_and(|judging| judging.finding(&reply.text).value.is_some())
         };
         let mut readable = setup.retries > 0 && can_be_read(&reply);
         for _ in 0..setup.retries {
@@ -549,8 +563,8 @@ mod tests {
                     id = again_id(&id);
                 }
                 let setup = JudgeSetup { runs: 1, retries, ..JudgeSetup::default() };
-                let (calls, took) =
-                    calls_about(&journal, &setup, (&put, Some(&Numbers)), &planned, &answer).unwrap();
+                let asked = Asked { setup, put, judging: Some(Box::new(Numbers)) };
+                let (calls, took) = calls_about(&journal, &asked, &planned, &answer).unwrap();
                 let found: Vec<_> = calls.iter().map(|call| (call.outcome, call.reply.as_str())).collect();
                 assert_eq!(found, [expected], "{replies:?}");
                 assert_eq!((took.asked_again, took.read_again), counts, "{replies:?}");

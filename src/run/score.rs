@@ -12,14 +12,14 @@ use super::digests::DigestSet;
 use super::fetched::{Fetched, Fetcher};
 use super::folder::{FolderError, write_whole};
 use super::journal::{Journal, JournalError};
-use super::judge::{self, CallsTook, JudgeError, JudgeFile};
+use super::judge::{self, Asked, CallsTook, JudgeError, JudgeFile};
 use super::manifest::{Manifest, ManifestBenchmark, ManifestError};
 use super::plan::PlanFileError;
 use super::transcripts::{self, TranscriptsError};
 use super::{transcript_languages, transcript_rates};
 use crate::benchmark::judging::OnJudgeError;
 use crate::benchmark::{
-    self, Benchmark, BuildError, JudgeFacts, JudgeKind, JudgeScores, JudgeSetup, Judging, RunFacts, Scorer,
+    self, Benchmark, BuildError, JudgeFacts, JudgeKind, JudgeScores, JudgeSetup, RunFacts, Scorer,
     UsageScores,
 };
 use crate::config::{BenchmarkConfig, ChosenTemperature, ModelConfig, RunConfig, WindowRule};
@@ -30,7 +30,7 @@ use crate::report::figure::Figure;
 use crate::report::published::PublishedError;
 use crate::report::scores_file::{Scores, ScoresError};
 use crate::report::table::Table;
-use crate::types::{Digest, Generation, Response};
+use crate::types::{Generation, Response};
 
 /// A run that cannot be scored or reported.
 #[derive(Debug, thiserror::Error)]
@@ -179,27 +179,25 @@ pub fn score(folder: &Path, judge: Option<&str>) -> Result<Scores, ScoreError> {
     let responses = Journal::read(&folder.join("responses.jsonl"))?;
     let verdicts = judge.as_mut().and_then(|judge| judge.verdicts.take());
     let sections = sections(folder, &manifest, judge.as_ref().map(|judge| &judge.file))?;
-    let setups: Vec<Option<JudgeSetup>> = sections
+    let put: Vec<Option<Asked<'_>>> = sections
         .iter()
-        .map(|(_, _, benchmark)| Some(judge.as_ref()?.file.setup.with_runs_of(benchmark.judge_runs())))
-        .collect();
-    let puts: Vec<(Digest, Option<Box<dyn Judging + '_>>)> = sections
-        .iter()
-        .zip(&setups)
-        .map(|((_, _, benchmark), setup)| {
-            let judging = setup.as_ref().and_then(|setup| benchmark.judging(setup).ok().flatten());
-            (judging.as_deref().map(judge::put_by).unwrap_or_default(), judging)
+        .map(|(_, _, benchmark)| {
+            let setup = judge.as_ref()?.file.setup.with_runs_of(benchmark.judge_runs());
+            Some(Asked::by(&**benchmark, setup))
         })
         .collect();
-    let mut scorers: Vec<Box<dyn Scorer>> =
-        sections.iter().zip(&setups).map(|((_, _, b), setup)| b.scorer(setup.as_ref())).collect();
+    let mut scorers: Vec<Box<dyn Scorer>> = sections
+        .iter()
+        .zip(&put)
+        .map(|((_, _, benchmark), put)| benchmark.scorer(put.as_ref().map(|put| &put.setup)))
+        .collect();
     let by_label: HashMap<&str, usize> =
         sections.iter().enumerate().map(|(i, (config, ..))| (config.label.as_str(), i)).collect();
     let mut watches: Vec<Watch> = sections.iter().map(|_| Watch::default()).collect();
     // What the judge's calls took, by section.
     let mut judging: Vec<CallsTook> = vec![CallsTook::default(); sections.len()];
     let mut seen = DigestSet::default();
-    let fetcher = Fetcher { folder, by_label: &by_label, setups: &setups, puts: &puts, responses, verdicts };
+    let fetcher = Fetcher { folder, by_label: &by_label, asked: &put, responses, verdicts };
     std::thread::scope(|scope| -> Result<(), ScoreError> {
         let (out, fetched) = std::sync::mpsc::sync_channel(8);
         scope.spawn(move || fetcher.send(&out));
@@ -231,9 +229,9 @@ pub fn score(folder: &Path, judge: Option<&str>) -> Result<Scores, ScoreError> {
         .iter()
         .zip(scorers)
         .zip(watches)
-        .zip(&setups)
+        .zip(&put)
         .zip(judging)
-        .map(|(((((config, facts, benchmark), scorer), watch), setup), judging)| {
+        .map(|(((((config, facts, benchmark), scorer), watch), put), judging)| {
             let taken = facts.samples;
             let run = RunFacts {
                 model: &manifest.model,
@@ -242,8 +240,8 @@ pub fn score(folder: &Path, judge: Option<&str>) -> Result<Scores, ScoreError> {
                 samples: taken,
                 subset: (taken != facts.dataset.samples).then_some((taken, facts.dataset.samples)),
                 data_differs: &facts.dataset.differs,
-                judge: judge.as_ref().zip(setup.as_ref()).map(|(judge, setup)| JudgeFacts {
-                    setup,
+                judge: judge.as_ref().zip(put.as_ref()).map(|(judge, put)| JudgeFacts {
+                    setup: &put.setup,
                     model: &judge.file.model.name,
                     generation: &judge.file.generation,
                 }),
@@ -251,14 +249,15 @@ pub fn score(folder: &Path, judge: Option<&str>) -> Result<Scores, ScoreError> {
             let mut scorer = scorer;
             scorer.taken(taken);
             let mut scores = scorer.finish();
-            if let (Some(judged), Some(setup), Some(judge)) = (&mut scores.judge, setup, &judge) {
+            if let (Some(judged), Some(Asked { setup, judging: reads, .. }), Some(judge)) =
+                (&mut scores.judge, put, &judge)
+            {
                 judged.judge.clone_from(&setup.name);
                 judged.tokenizer.clone_from(&setup.tokenizer);
                 judged.model.clone_from(&judge.file.model.name);
                 (judged.mode, judged.runs) = (setup.mode, setup.runs);
                 judged.required = setup.on_error == OnJudgeError::Fail;
-                let asked = benchmark.judging(setup).ok().flatten();
-                judged.prompts = asked.map(|judging| judging.prompts()).unwrap_or_default();
+                judged.prompts = reads.as_ref().map(|reads| reads.prompts()).unwrap_or_default();
                 let cost = judge.file.price.map(|price| price.of(&judging.usage.tokens));
                 judged.usage = Some(UsageScores { cost, ..judging.usage });
                 judged.retries = setup.retries;
@@ -333,10 +332,7 @@ impl Watch {
     fn add(&mut self, response: &Response) {
         self.alarms.add(response);
         self.answered_as.take(response);
-        if response.reused_from.is_none() {
-            self.usage.requests += u64::from(response.outcome.is_answer());
-            cost::add(&mut self.usage.tokens, &response.usage);
-        }
+        cost::count(&mut self.usage, response);
     }
 }
 
@@ -363,7 +359,6 @@ pub fn price_of_model(model: &ModelConfig) -> Option<Price> {
 
 type SectionOf<'a> = (&'a BenchmarkConfig, &'a ManifestBenchmark, Box<dyn Benchmark>);
 
-/// The sections of a run, with the judge's prompt texts where there is one.
 /// The sections of a manifest, set up. With a judge's file with the texts that the judge was asked with.
 pub(super) fn sections<'a>(
     folder: &Path,
