@@ -103,6 +103,13 @@ impl Turn<'_> {
     }
 }
 
+/// The top-p that is sent: none without a draw, where it has no effect and servers that check for both at once refuse it,
+/// nor where it is off and the server draws as it does by itself.
+pub(super) fn top_p(generation: &Generation, spec: &EndpointSpec) -> Option<f64> {
+    let drawn = generation.temperature.is_some_and(|temperature| temperature > 0.0);
+    (spec.send.top_p && (drawn || generation.top_p != 1.0)).then_some(generation.top_p)
+}
+
 /// The turns of a chat: media found and held against the limits, a system message folded where it must be.
 pub(super) fn turns<'a>(request: &'a Prepared, spec: &EndpointSpec) -> Result<Vec<Turn<'a>>, Refusal> {
     let Prompt::Chat(messages) = &request.prompt else {

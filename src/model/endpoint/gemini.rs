@@ -9,7 +9,7 @@ use reqwest::Url;
 use serde_json::{Value, json};
 
 use super::body::{Body, Json, Object};
-use super::dialect::{Piece, Refusal, Turn, check_unsent, finish, image_type, join, seed, turns};
+use super::dialect::{Piece, Refusal, Turn, check_unsent, finish, image_type, join, seed, top_p, turns};
 use super::reply::{Cause, Classified, Reply, count, message_of};
 use super::retry::duration;
 use super::spec::EndpointSpec;
@@ -75,15 +75,11 @@ fn audio_type(format: &str) -> String {
 fn config(request: &Prepared, spec: &EndpointSpec) -> Object {
     let generation = &request.generation;
     let mut config = Object::new().with("maxOutputTokens", generation.max_new_tokens);
-    let temperature = generation.temperature;
-    if let Some(temperature) = temperature.filter(|_| spec.send.temperature) {
+    if let Some(temperature) = generation.temperature.filter(|_| spec.send.temperature) {
         config.set("temperature", temperature);
     }
-    // What is off is not said where the model draws as it does by itself.
-    if spec.send.top_p
-        && (temperature.is_some_and(|temperature| temperature > 0.0) || generation.top_p != 1.0)
-    {
-        config.set("topP", generation.top_p);
+    if let Some(top_p) = top_p(generation, spec) {
+        config.set("topP", top_p);
     }
     // 0 is not a value of topK: off is not said.
     if spec.send.top_k && generation.top_k > 0 {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::body::{Body, Json, Object};
 use super::dialect::{
-    Piece, Refusal, Turn, audio_type, check_unsent, finish, header, image_type, join, seed, turns,
+    Piece, Refusal, Turn, audio_type, check_unsent, finish, header, image_type, join, seed, top_p, turns,
 };
 use super::reply::{Cause, Classified, Reply, count, message_of};
 use super::spec::{AudioForm, EndpointSpec};
@@ -73,7 +73,7 @@ fn prompt(request: &Prepared) -> Result<&str, Refusal> {
 }
 
 fn settings(body: &mut Object, request: &Prepared, spec: &EndpointSpec) {
-    let Generation { temperature, top_p, top_k, repetition_penalty, max_new_tokens, stop } =
+    let Generation { temperature, top_p: _, top_k, repetition_penalty, max_new_tokens, stop } =
         &request.generation;
     if spec.completions {
         body.set("max_tokens", *max_new_tokens);
@@ -85,9 +85,8 @@ fn settings(body: &mut Object, request: &Prepared, spec: &EndpointSpec) {
     if let Some(temperature) = temperature.filter(|_| spec.send.temperature) {
         body.set("temperature", temperature);
     }
-    // Without a draw it has no effect, and servers that check for both at once refuse it.
-    if spec.send.top_p && (temperature.is_some_and(|temperature| temperature > 0.0) || *top_p != 1.0) {
-        body.set("top_p", *top_p);
+    if let Some(top_p) = top_p(&request.generation, spec) {
+        body.set("top_p", top_p);
     }
     if spec.send.top_k && (!own || *top_k != 0) {
         // vLLM and SGLang turn it off by -1.

@@ -123,8 +123,17 @@ impl Classified {
     /// The same with the model that has answered, where the value names one.
     pub(super) fn by(self, model: Option<&Value>) -> Self {
         let model = model.and_then(Value::as_str).map(shorten).filter(|model| !model.is_empty());
+        self.with(|heard| Heard { model, ..heard })
+    }
+
+    /// The same, of an answer with a language that was heard.
+    pub(super) fn in_language(self, language: Option<String>) -> Self {
+        self.with(|heard| Heard { language, ..heard })
+    }
+
+    fn with(self, more: impl FnOnce(Heard) -> Heard) -> Self {
         match self {
-            Self::Answer(heard) => Self::Answer(Heard { model, ..heard }),
+            Self::Answer(heard) => Self::Answer(more(heard)),
             other => other,
         }
     }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::body::{Body, Writer};
 use super::dialect::{Piece, Refusal, audio_type, check_unsent, turns};
 use super::openai;
-use super::reply::{Classified, Heard, Reply, count};
+use super::reply::{Classified, Reply, count};
 use super::spec::{EndpointSpec, TranscriptionText};
 use crate::languages;
 use crate::model::Prepared;
@@ -154,14 +154,10 @@ pub(super) fn classify(reply: &Reply) -> Classified {
                 audio_tokens: count(&body, &["usage", "input_token_details", "audio_tokens"]),
                 completion_tokens: count(&body, &["usage", "output_tokens"]),
             };
-            match Classified::heard(Outcome::Ok, text.to_owned(), usage).by(body.get("model")) {
-                Classified::Answer(heard) => {
-                    let language = body.get("language").and_then(Value::as_str);
-                    let language = language.and_then(languages::named_by_recogniser);
-                    Classified::Answer(Heard { language, ..heard })
-                }
-                other => other,
-            }
+            let language = body.get("language").and_then(Value::as_str);
+            Classified::heard(Outcome::Ok, text.to_owned(), usage)
+                .by(body.get("model"))
+                .in_language(language.and_then(languages::named_by_recogniser))
         }
         _ => openai::error_of(reply, &body).unwrap_or_else(|| Classified::malformed("the reply has no text")),
     }
