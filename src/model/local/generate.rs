@@ -9,7 +9,7 @@ use super::nn::cache::Cache;
 use super::nn::rope::Position;
 use super::sampler::Sampler;
 use super::tokenizer::TextTokenizer;
-use crate::types::{Digest, Generation};
+use crate::types::Generation;
 
 /// The most tokens of prompts that go through the model at once; bounds the memory of a large batch.
 const MOST_TOKENS: usize = 8192;
@@ -101,10 +101,8 @@ impl Sequence {
     }
 }
 
-/// One request of a batch.
+/// How a prompt of a batch is answered.
 struct Ask<'a> {
-    /// Its prompt.
-    pub sequence: Sequence,
     /// How to generate.
     pub generation: &'a Generation,
     /// What picks its tokens.
@@ -136,19 +134,19 @@ pub struct Generated {
 }
 
 /// What prompts share: `leader[i]` is the row whose first `shared[i]` tokens row `i` takes over.
-fn shared_prefixes(asks: &[Ask<'_>]) -> Result<Vec<(usize, usize)>> {
-    let symbols = asks.iter().map(|ask| ask.sequence.symbols()).collect::<Result<Vec<_>>>()?;
+fn shared_prefixes(prompts: &[Sequence]) -> Result<Vec<(usize, usize)>> {
+    let symbols = prompts.iter().map(Sequence::symbols).collect::<Result<Vec<_>>>()?;
     let common = |a: usize, b: usize| symbols[a].iter().zip(&symbols[b]).take_while(|(a, b)| a == b).count();
-    let mut plan: Vec<(usize, usize)> = (0..asks.len()).map(|row| (row, 0)).collect();
-    for row in 0..asks.len() {
+    let mut plan: Vec<(usize, usize)> = (0..prompts.len()).map(|row| (row, 0)).collect();
+    for row in 0..prompts.len() {
         // At least half of the shorter prompt, or sharing would join prompts that have only the system line in common.
         let leader = (0..row)
             .filter(|&leader| plan[leader].0 == leader)
             .find(|&leader| common(leader, row) * 2 >= symbols[leader].len().min(symbols[row].len()));
         plan[row].0 = leader.unwrap_or(row);
     }
-    for leader in 0..asks.len() {
-        let group: Vec<usize> = (0..asks.len()).filter(|&row| plan[row].0 == leader).collect();
+    for leader in 0..prompts.len() {
+        let group: Vec<usize> = (0..prompts.len()).filter(|&row| plan[row].0 == leader).collect();
         if group.len() < 2 {
             continue;
         }
@@ -165,19 +163,16 @@ fn shared_prefixes(asks: &[Ask<'_>]) -> Result<Vec<(usize, usize)>> {
 /// The logits behind each of several prompts, computed together; `kept` are prompts that were computed before.
 pub(super) fn next_logits(
     text: &Decoder,
-    sequences: Vec<Sequence>,
+    prompts: &[Sequence],
     kept: Option<&mut KeptPrompts>,
 ) -> Result<Vec<Vec<f32>>> {
-    let generation = Generation::default();
-    let mut asks = Vec::with_capacity(sequences.len());
-    for sequence in sequences {
-        let sampler =
-            Sampler::new(&generation, &[], 0, 0, Digest([0; 32])).map_err(candle_core::Error::msg)?;
-        asks.push(Ask { sequence, generation: &generation, sampler, limit: 1 });
-    }
-    let longest = asks.iter().map(|ask| ask.sequence.ids.len()).max().unwrap_or(0);
-    let cache = text.cache(asks.len(), longest)?;
-    prefill(text, &asks, longest, &cache, kept)
+    let cache = text.cache(prompts.len(), longest(prompts))?;
+    prefill(text, prompts, &cache, kept)
+}
+
+/// The tokens of the longest prompt.
+fn longest(prompts: &[Sequence]) -> usize {
+    prompts.iter().map(|prompt| prompt.ids.len()).max().unwrap_or(0)
 }
 
 /// Refuses settings under which there is nothing to generate.
@@ -198,16 +193,17 @@ pub(super) fn respond(
     requests: Vec<std::result::Result<(Sequence, Sampler, &Generation), String>>,
     kept: Option<&mut KeptPrompts>,
 ) -> Result<Vec<std::result::Result<Generated, String>>> {
-    let mut asks = Vec::new();
+    let (mut prompts, mut asks) = (Vec::new(), Vec::new());
     let mut sentences = Vec::with_capacity(requests.len());
     for request in requests {
         sentences.push(request.map(|(sequence, sampler, generation)| {
             let limit = generation.max_new_tokens.min(most.saturating_sub(sequence.ids.len()));
-            asks.push(Ask { sequence, generation, sampler, limit });
+            prompts.push(sequence);
+            asks.push(Ask { generation, sampler, limit });
         }));
     }
     let generated =
-        if asks.is_empty() { Vec::new() } else { generate(text, tokenizer, stop_ids, asks, kept)? };
+        if asks.is_empty() { Vec::new() } else { generate(text, tokenizer, stop_ids, &prompts, asks, kept)? };
     let mut generated = generated.into_iter();
     Ok(sentences
         .into_iter()
@@ -223,18 +219,19 @@ fn generate(
     text: &Decoder,
     tokenizer: &TextTokenizer,
     stop_ids: &[u32],
+    prompts: &[Sequence],
     mut asks: Vec<Ask<'_>>,
     kept: Option<&mut KeptPrompts>,
 ) -> Result<Vec<std::result::Result<Generated, String>>> {
-    let longest = asks.iter().map(|ask| ask.sequence.ids.len()).max().unwrap_or(0);
+    let longest = longest(prompts);
     let most = asks.iter().map(|ask| ask.limit).max().unwrap_or(0);
-    if asks.iter().any(|ask| ask.sequence.ids.is_empty() || ask.limit == 0) {
+    if prompts.iter().any(|prompt| prompt.ids.is_empty()) || asks.iter().any(|ask| ask.limit == 0) {
         candle_core::bail!("a prompt without tokens, or no tokens to generate");
     }
     let mut results: Vec<Option<std::result::Result<Generated, String>>> = vec![None; asks.len()];
     // The last token is never computed, so it needs no column.
     let mut cache = text.cache(asks.len(), longest + most - 1)?;
-    let mut logits = prefill(text, &asks, longest, &cache, kept)?;
+    let mut logits = prefill(text, prompts, &cache, kept)?;
     let mut responses: Vec<Vec<u32>> = vec![Vec::new(); asks.len()];
     // Requests that go on, in the order of the cache's rows.
     let mut active: Vec<usize> = (0..asks.len()).collect();
@@ -261,12 +258,11 @@ fn generate(
         }
         active = going_on;
         let ids: Vec<u32> = active.iter().filter_map(|&index| responses[index].last().copied()).collect();
-        let firsts: Vec<usize> =
-            active.iter().map(|&index| longest - asks[index].sequence.ids.len()).collect();
+        let firsts: Vec<usize> = active.iter().map(|&index| longest - prompts[index].ids.len()).collect();
         let positions: Vec<Position> = active
             .iter()
             .zip(&firsts)
-            .map(|(&index, first)| asks[index].sequence.position(column - first))
+            .map(|(&index, first)| prompts[index].position(column - first))
             .collect();
         let hidden = text.step(text.embed(&ids)?, column, &firsts, &positions, &cache)?;
         logits = text.logits(&hidden)?;
@@ -278,17 +274,17 @@ fn generate(
 /// Computes all prompts and gives the logits behind each.
 fn prefill(
     text: &Decoder,
-    asks: &[Ask<'_>],
-    longest: usize,
+    prompts: &[Sequence],
     cache: &Cache,
     mut kept: Option<&mut KeptPrompts>,
 ) -> Result<Vec<Vec<f32>>> {
-    let plan = shared_prefixes(asks)?;
-    let pad = |row: usize| longest - asks[row].sequence.ids.len();
+    let plan = shared_prefixes(prompts)?;
+    let longest = longest(prompts);
+    let pad = |row: usize| longest - prompts[row].ids.len();
     let mut prefixes = Vec::new();
     let mut rests = Vec::new();
     for (row, &(leader, shared)) in plan.iter().enumerate() {
-        let sequence = &asks[row].sequence;
+        let sequence = &prompts[row];
         // The other rows of a group have of the leader what the leader has taken over.
         let known = match kept.as_deref_mut().filter(|_| leader == row && sequence.is_plain()) {
             Some(kept) => kept.take_over(&sequence.ids, cache, (row, pad(row)))?,
@@ -300,17 +296,17 @@ fn prefill(
         let done = shared.max(known);
         rests.push(Segment { row, pad: pad(row), done, tokens: sequence.ids.len() - done, wanted: true });
     }
-    run(text, asks, &prefixes, cache)?;
+    run(text, prompts, &prefixes, cache)?;
     for (row, &(leader, shared)) in plan.iter().enumerate() {
         if leader != row {
             cache.copy_row((leader, pad(leader)), (row, pad(row)), shared)?;
         }
     }
-    let logits = run(text, asks, &rests, cache)?;
+    let logits = run(text, prompts, &rests, cache)?;
     if let Some(kept) = kept {
         for row in lasts(&plan) {
-            if asks[row].sequence.is_plain() {
-                kept.keep(&asks[row].sequence.ids, cache, (row, pad(row)))?;
+            if prompts[row].is_plain() {
+                kept.keep(&prompts[row].ids, cache, (row, pad(row)))?;
             }
         }
     }
@@ -330,7 +326,7 @@ fn lasts(plan: &[(usize, usize)]) -> Vec<usize> {
 }
 
 /// Computes segments, as many at once as memory allows.
-fn run(text: &Decoder, asks: &[Ask<'_>], segments: &[Segment], cache: &Cache) -> Result<Vec<Vec<f32>>> {
+fn run(text: &Decoder, prompts: &[Sequence], segments: &[Segment], cache: &Cache) -> Result<Vec<Vec<f32>>> {
     let mut logits = Vec::new();
     let mut start = 0;
     while start < segments.len() {
@@ -343,7 +339,7 @@ fn run(text: &Decoder, asks: &[Ask<'_>], segments: &[Segment], cache: &Cache) ->
         let mut positions = Vec::with_capacity(tokens);
         for segment in &segments[start..end] {
             let (from, to) = (segment.done, segment.done + segment.tokens);
-            let sequence = &asks[segment.row].sequence;
+            let sequence = &prompts[segment.row];
             sequence.embed(text, from, to, &mut pieces)?;
             positions.extend((from..to).map(|index| sequence.position(index)));
         }

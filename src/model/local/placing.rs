@@ -84,7 +84,7 @@ pub(super) trait Placing {
     /// The logits behind each of several prompts, computed together.
     fn logits_behind(&mut self, prompts: &[(Self::Expanded, Vec<Self::Medium>)]) -> Result<Vec<Vec<f32>>> {
         let sequences = self.place(prompts.iter().map(|(prompt, media)| (prompt, &media[..])))?;
-        generate::next_logits(self.text_half().decoder, sequences, None)
+        generate::next_logits(self.text_half().decoder, &sequences, None)
     }
 
     /// Answers requests together. With `ignore_stops` only the limit of tokens ends a response. A request that is wrong

@@ -241,8 +241,8 @@ impl TextModel {
 
     /// The logits behind a prompt of ids.
     pub fn next_logits(&self, ids: &[u32]) -> Result<Vec<f32>> {
-        let sequences = vec![Sequence::of_text(ids.to_vec())];
-        let logits = generate::next_logits(&self.decoder, sequences, Some(&mut *self.kept()))?;
+        let prompt = Sequence::of_text(ids.to_vec());
+        let logits = generate::next_logits(&self.decoder, &[prompt], Some(&mut *self.kept()))?;
         logits.into_iter().next().ok_or_else(|| candle_core::Error::msg("a prompt without tokens"))
     }
 
