@@ -44,11 +44,8 @@ fn sum(sets: &[Counts]) -> Counts {
         ] {
             *all += one;
         }
-        if let Some(Sentences { recorded, missing, several }) = sentences {
-            let all = all.sentences.get_or_insert_default();
-            all.recorded += recorded;
-            all.missing += missing;
-            all.several += several;
+        if let Some(sentences) = sentences {
+            *all.sentences.get_or_insert_default() += sentences;
         }
     }
     all

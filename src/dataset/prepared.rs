@@ -127,6 +127,14 @@ pub struct Sentences {
     pub several: u64,
 }
 
+impl std::ops::AddAssign for Sentences {
+    fn add_assign(&mut self, more: Self) {
+        self.recorded += more.recorded;
+        self.missing += more.missing;
+        self.several += more.several;
+    }
+}
+
 impl SourceRecord {
     /// The record of a file of a data folder.
     pub fn of(data: &Path, path: &Path) -> std::io::Result<Self> {

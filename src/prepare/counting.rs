@@ -103,10 +103,7 @@ impl Counting {
     /// What is recorded of a passage, which other rows may ask about too.
     pub(super) fn sentences(&mut self, passage: &str, found: Sentences) {
         if self.passages.insert(hash(passage)) {
-            let sum = self.counts.sentences.get_or_insert_default();
-            sum.recorded += found.recorded;
-            sum.missing += found.missing;
-            sum.several += found.several;
+            *self.counts.sentences.get_or_insert_default() += found;
         }
     }
 

@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::Path;
-use std::sync::PoisonError;
 
 use serde_json::Value;
 
@@ -12,6 +11,7 @@ use super::counting::Counting;
 use super::files::sync_folder;
 use super::layout::Layout;
 use super::part;
+use super::pool::lock;
 use super::work::{Event, Under, Work};
 use crate::dataset::prepared::{ListRecord, RECORD, SetRecord, list_path};
 use crate::types::Digest;
@@ -51,7 +51,7 @@ impl Work<'_> {
             problems: counting.problems,
         };
         {
-            let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut record = lock(&self.record);
             record.sets.insert(name.clone(), set);
             let text = serde_json::to_vec_pretty(&*record);
             let text = text.map_err(|_| PrepareError::Internal("the record is no JSON"))?;

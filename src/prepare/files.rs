@@ -27,7 +27,7 @@ pub(super) struct Files {
 
 impl Files {
     fn lock(&self) -> MutexGuard<'_, HashMap<[u8; 16], bool>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        super::pool::lock(&self.known)
     }
 
     /// Writes a file of the data folder, unless it is whole. Who comes while another thread writes it waits: a row must not

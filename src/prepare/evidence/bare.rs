@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::claims::read_lines;
 use super::sources::{self, Sources};
-use super::{EvidenceAsked, EvidenceDone, EvidenceEvent, On, count_lines, lock, shots};
+use super::{EvidenceAsked, EvidenceDone, EvidenceEvent, On, count_lines, finish, lock, shots};
 use crate::benchmark::cfever::row::{Found, NO_RETRIEVAL, gold_of};
 use crate::prepare::PrepareError;
 
@@ -67,8 +67,6 @@ fn write(claims: &Path, found: &Value, path: &Path, on: On<'_>) -> Result<u64, P
         rows += 1;
         on(EvidenceEvent::Done(1));
     }
-    let file = out.into_inner().map_err(|e| disk()(e.into_error()))?;
-    file.sync_all().map_err(disk())?;
-    std::fs::rename(&part, path).map_err(PrepareError::disk(path))?;
+    finish(out, &part, path)?;
     Ok(rows)
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::sources::{Sources, Split};
-use super::{EvidenceAsked, EvidenceDone, EvidenceEvent, On, Retrieval, Settings};
+use super::{EvidenceAsked, EvidenceDone, EvidenceEvent, On, Retrieval, Settings, finish};
 use crate::benchmark::cfever::row::{Candidate, Found, Shot, distinct, gold_of};
 use crate::metric::fever::Gold;
 use crate::prepare::PrepareError;
@@ -264,9 +264,7 @@ pub(super) fn write(
         done.problem(format!("{}: holds no claims", split.path.display()));
     }
     facts.blake3 = Some(Digest(*hasher.finalize().as_bytes()));
-    let file = out.into_inner().map_err(|e| disk()(e.into_error()))?;
-    file.sync_all().map_err(disk())?;
-    std::fs::rename(&part, path).map_err(PrepareError::disk(path))?;
+    finish(out, &part, path)?;
     Ok(facts)
 }
 

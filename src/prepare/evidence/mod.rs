@@ -280,10 +280,7 @@ fn store(
     faults.superseded = builder.superseded();
     note.push_str(&serde_json::to_string(&faults).unwrap_or_default());
     let (out, facts) = builder.finish(&note).map_err(disk())?;
-    let file = out.into_inner().map_err(|e| disk()(e.into_error()))?;
-    file.sync_all().map_err(disk())?;
-    drop(file);
-    std::fs::rename(&part, path).map_err(PrepareError::disk(path))?;
+    finish(out, &part, path)?;
     done.lines.push(format!("{}: {} pages, {} sentences", path.display(), facts.pages, facts.sentences));
     faults.tell(done);
     Ok(Store::open(path)?)
@@ -383,6 +380,14 @@ fn count_lines(path: &Path) -> Result<u64, PrepareError> {
         let length = bytes.len();
         reader.consume(length);
     }
+}
+
+/// Ends a file that was written under another name: from now on it is there, and whole.
+fn finish(out: BufWriter<File>, part: &Path, path: &Path) -> Result<(), PrepareError> {
+    let file = out.into_inner().map_err(|e| PrepareError::disk(part)(e.into_error()))?;
+    file.sync_all().map_err(PrepareError::disk(part))?;
+    drop(file);
+    std::fs::rename(part, path).map_err(PrepareError::disk(path))
 }
 
 /// Writes a file under another name first.
