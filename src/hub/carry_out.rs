@@ -59,7 +59,7 @@ pub async fn carry_out(
     let work = work.filter(|(_, file)| !file.done || orders.verify);
     // Files of one content are one download: the others wait for it here and not in a place of their own, which another
     // file can have meanwhile.
-    let work = together(work, |(_, file)| content(file));
+    let work = together(work, |(_, file)| file.content());
     let group = |files: Vec<(&'_ PartPlan, &'_ FilePlan)>| {
         let files: Vec<_> =
             files.into_iter().map(|(part, file)| (part.origin.clone(), file.clone())).collect();
@@ -109,15 +109,6 @@ pub async fn carry_out(
         }
     }
     failed
-}
-
-/// What tells the content of a file that is to be fetched, where that is known before it comes.
-fn content(file: &FilePlan) -> Option<String> {
-    match &file.source {
-        Source::Hub { listing, entry } => Some(format!("{} {}", listing.repo, entry.etag())),
-        Source::Web { check: Check::Sha256(sha256), .. } => Some(sha256.clone()),
-        Source::Web { .. } | Source::Recorded(_) => None,
-    }
 }
 
 /// Puts together what has one key, in the order of the first of each; what has none stays alone.
@@ -191,13 +182,12 @@ impl Carrier<'_> {
                     Some(sha256) => Check::Sha256(sha256.clone()),
                     None => Check::GitBlob { id: entry.blob_id.clone(), bytes: entry.bytes },
                 };
-                let sha256 = match (fresh, &self.known) {
-                    (Some(sums), _) => sums.sha256,
-                    (None, Some(known)) if !self.verify => known.sha256.clone(),
+                let known = self.known.as_ref().filter(|_| !self.verify);
+                let sha256 = match (fresh, known, &self.came) {
+                    (Some(sums), ..) => sums.sha256,
+                    (None, Some(known), _) => known.sha256.clone(),
                     // The blob came, or was read, a moment ago.
-                    (None, _) if self.came.is_some() => {
-                        self.came.as_ref().map(|came| came.sha256.clone()).unwrap_or_default()
-                    }
+                    (None, None, Some(came)) => came.sha256.clone(),
                     // Another program put it into the cache, or an earlier attempt that was not noted.
                     _ => {
                         let (path, entry) = (path.clone(), entry.clone());

@@ -96,6 +96,17 @@ pub struct FilePlan {
     pub(super) source: Source,
 }
 
+impl FilePlan {
+    /// What tells the content of a file that is to be fetched, where that is known before it comes.
+    pub(super) fn content(&self) -> Option<String> {
+        match &self.source {
+            Source::Hub { listing, entry } => Some(format!("{} {}", listing.repo, entry.etag())),
+            Source::Web { check: Check::Sha256(sha256), .. } => Some(sha256.clone()),
+            Source::Web { .. } | Source::Recorded(_) => None,
+        }
+    }
+}
+
 /// Where a file comes from.
 #[derive(Clone, Debug)]
 pub(super) enum Source {
@@ -156,12 +167,8 @@ impl Plan {
             let files = self.files().filter(|file| matches!(file.source, Source::Hub { .. }) == in_cache);
             // Files of one content are one in the cache.
             let mut blobs = HashSet::new();
-            let new = |file: &&FilePlan| match &file.source {
-                Source::Hub { listing, entry } => {
-                    blobs.insert((listing.repo.to_string(), entry.etag().to_owned()))
-                }
-                Source::Recorded(_) | Source::Web { .. } => true,
-            };
+            let new =
+                |file: &&FilePlan| !in_cache || file.content().is_none_or(|content| blobs.insert(content));
             files.filter(new).filter_map(|file| Some(file.bytes?.saturating_sub(file.have))).sum()
         };
         let (in_cache, here) = (missing(true), missing(false));
