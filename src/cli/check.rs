@@ -17,7 +17,7 @@ use crate::run::transcripts::TranscriptPlan;
 use crate::types::{Generation, Response};
 
 /// Problems of one kind that are shown; the rest is counted.
-const SHOWN: usize = 10;
+pub(super) const SHOWN: usize = 10;
 
 /// `harness check CONFIG`
 pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::fmt::Display;
 use std::hash::Hash;
 
+use super::check::SHOWN;
 use super::exit::Failure;
 use super::progress::plural;
 use crate::config::RunConfig;
@@ -13,9 +14,6 @@ use crate::media::{self, ImageFacts, MediaSource};
 use crate::model::{AudioNeed, MediaLimits};
 use crate::run::plan::Requests;
 use crate::types::{AudioSource, Window, shown};
-
-/// Problems of one kind that are shown; the rest is counted.
-const SHOWN: usize = 10;
 
 /// Media inside the data's files that are looked at in each section: they are read to be looked at, and a few tell as much
 /// as a million.

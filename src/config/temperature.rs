@@ -4,13 +4,14 @@ use std::borrow::Cow;
 use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use super::resolved::ModelConfig;
 use crate::benchmark::temperature::PaperTemperature;
 
 /// A temperature as it is typed.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(untagged)]
 pub enum RawTemperature {
     /// This one.
     Number(f64),
@@ -52,38 +53,6 @@ pub struct ChosenTemperature {
 impl fmt::Display for ChosenTemperature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.word.as_str(), self.rule)
-    }
-}
-
-impl<'de> Deserialize<'de> for RawTemperature {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Typed;
-        impl serde::de::Visitor<'_> for Typed {
-            type Value = RawTemperature;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a number, \"paper\" or \"model_default\"")
-            }
-
-            fn visit_f64<E>(self, number: f64) -> Result<RawTemperature, E> {
-                Ok(RawTemperature::Number(number))
-            }
-
-            fn visit_i64<E>(self, number: i64) -> Result<RawTemperature, E> {
-                Ok(RawTemperature::Number(number as f64))
-            }
-
-            fn visit_u64<E>(self, number: u64) -> Result<RawTemperature, E> {
-                Ok(RawTemperature::Number(number as f64))
-            }
-
-            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<RawTemperature, E> {
-                let word = TemperatureWord::ALL.into_iter().find(|word| word.as_str() == text);
-                word.map(RawTemperature::Word)
-                    .ok_or_else(|| E::invalid_value(serde::de::Unexpected::Str(text), &self))
-            }
-        }
-        deserializer.deserialize_any(Typed)
     }
 }
 

@@ -80,7 +80,7 @@ pub struct MediaRecord {
     /// What was done to a clip.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub audio: Option<AudioRecord>,
-    /// What was done to an image; absent where its header does not say what it is.
+    /// What was done to an image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<ImageRecord>,
     /// The file that went to an endpoint.

@@ -98,9 +98,8 @@ impl Condition {
         matches!(self, Self::Xqa | Self::Xsqa)
     }
 
-    /// The conditions of these names in the order of tables, each once, and whether `asr` is among them; the default
-    /// ones of no names.
-    /// The conditions of these names, and whether questions are to be written down, too, which is none of them.
+    /// The conditions of these names in the order of tables, each once, and whether `asr` is among them, which is none of
+    /// these conditions; the default ones of no names.
     fn parse_all_and_asr(names: &[String]) -> Result<(Vec<Self>, bool), BuildError> {
         if names.is_empty() {
             return Ok((Self::DEFAULT.to_vec(), false));
