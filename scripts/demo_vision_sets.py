@@ -7,6 +7,7 @@ import time
 
 import numpy as np
 
+from demo_answer import greedy
 from demo_drawings import QUESTIONS, Artist, question
 from demo_vision import Wording
 
@@ -148,26 +149,12 @@ class Reference:
             found["image_grid_thw"] = grid[0].tolist()
         prompt = torch.tensor([ids])
         inputs["mm_token_type_ids"] = (prompt == self.image_id).int()
-        with torch.no_grad():
-            output = self.model.generate(
-                input_ids=prompt,
-                attention_mask=torch.ones_like(prompt),
-                **inputs,
-                max_new_tokens=tokens,
-                do_sample=False,
-                output_logits=True,
-                return_dict_in_generate=True,
-            )
-        answer = output.sequences[0, len(ids) :].tolist()
-        best = [logits[0].float().topk(2).values for logits in output.logits]
+        inputs.update(input_ids=prompt, attention_mask=torch.ones_like(prompt))
         return dict(
             prompt_tokens=len(ids),
             image_tokens=ids.count(self.image_id),
             **found,
-            token_ids=answer,
-            text=self.tokenizer.decode(answer, skip_special_tokens=True),
-            min_gap=round(min(float(two[0] - two[1]) for two in best), 4),
-            prompt_ids_sha256=hashlib.sha256(",".join(map(str, ids)).encode()).hexdigest(),
+            **greedy(self.model, self.tokenizer, ids, tokens, **inputs),
         )
 
 
