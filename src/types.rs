@@ -9,9 +9,11 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+mod buffers;
 mod media;
 mod shown;
 
+pub use buffers::{buffer, share};
 pub use media::{
     AudioContent, AudioFile, AudioRecord, AudioSource, ImageContent, ImageFile, ImageRecord, ImageSource,
     LogMel, MediaRecord, PreparedAudio, PreparedImage, RgbImage, SentFile,

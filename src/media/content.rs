@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::audio::{self, AudioError, Clip, DecodeSpec};
 use super::joined::Joint;
-use super::source::{MediaContent, MediaSource, RawSamples};
+use super::source::{MediaContent, MediaSource, RawSamples, whole_file};
 use super::{sentence, wav};
 use crate::types::AudioSource;
 
@@ -94,7 +94,7 @@ impl<'a> Content<'a> {
     /// All bytes.
     pub(super) fn bytes(&self) -> Result<Bytes, String> {
         match self {
-            Self::File(path) => std::fs::read(path).map(Bytes::from).map_err(sentence),
+            Self::File(path) => whole_file(path).map_err(sentence),
             Self::Memory(bytes) | Self::Samples(bytes) | Self::Joined(Joint { file: bytes, .. }) => {
                 Ok(bytes.clone())
             }

@@ -13,7 +13,7 @@ use std::time::UNIX_EPOCH;
 
 use bytes::Bytes;
 
-use crate::types::{AudioSource, shown};
+use crate::types::{AudioSource, buffer, share, shown};
 
 /// A file as it was when it was read: what tells whether it has changed since. Media inside a dataset's file
 /// have the size and time of that file.
@@ -141,6 +141,16 @@ impl From<ReadError> for String {
     }
 }
 
+/// All of a file.
+pub(super) fn whole_file(path: &Path) -> std::io::Result<Bytes> {
+    let mut file = File::open(path)?;
+    let expected = usize::try_from(file.metadata()?.len()).unwrap_or(0);
+    // One more: then the end of the file is found without asking for more room.
+    let mut bytes = buffer(expected.saturating_add(1));
+    file.read_to_end(&mut bytes)?;
+    Ok(share(bytes))
+}
+
 /// Something that reads media inside a dataset's file, when they are wanted.
 pub trait ReadMedia: Send + Sync {
     /// The media of a name.
@@ -239,13 +249,7 @@ impl MediaSource {
     /// All bytes, or samples.
     pub fn read(&self) -> Result<MediaContent, ReadError> {
         match self {
-            Self::File(path) => {
-                let mut bytes = Vec::new();
-                File::open(path)
-                    .and_then(|mut file| file.read_to_end(&mut bytes))
-                    .map_err(|e| ReadError::system(&e))?;
-                Ok(MediaContent::File(bytes.into()))
-            }
+            Self::File(path) => whole_file(path).map(MediaContent::File).map_err(|e| ReadError::system(&e)),
             Self::Embedded(embedded) => embedded.reader.read_media(&embedded.name),
             Self::Joined(joined) => Ok(MediaContent::File(joined.join()?.file)),
         }

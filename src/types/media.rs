@@ -6,7 +6,7 @@ use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Digest, Window};
+use super::{Digest, Window, buffer, share};
 
 /// What was done to a clip between its file and the model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -243,5 +243,7 @@ impl ImageFile {
 }
 
 fn base64(bytes: &[u8]) -> Bytes {
-    Bytes::from(base64_simd::STANDARD.encode_to_string(bytes))
+    let mut text = buffer(base64_simd::STANDARD.encoded_length(bytes.len()));
+    base64_simd::STANDARD.encode_append(bytes, &mut text);
+    share(text)
 }
