@@ -74,6 +74,8 @@ pub struct TranscriptsConfig {
     pub max_new_tokens: usize,
 }
 
+/// Where a language stands in what a chat model is asked.
+pub const LANGUAGE_PLACE: &str = "{language}";
 /// What a chat model is asked where the language is settled; our own wording.
 pub const FORCED_PROMPT: &str =
     "Write down word for word what is said in the recording. It is in {language}. Give the words only.";

@@ -13,7 +13,7 @@ use super::overrides::label;
 use super::problem::{Problem, nearest};
 use super::raw::ARCHITECTURES;
 use super::resolve::CP_BENCH;
-use super::resolved::{LimitBy, RunConfig};
+use super::resolved::{LimitBy, ModelKind, RunConfig};
 use super::schema;
 use super::secret::holds_secrets;
 use super::tree::{Locator, Node, Step, Value};
@@ -195,12 +195,15 @@ impl Walk<'_> {
             } else {
                 self.key(key, item, item_schema, section);
             }
-            if let Some(text) = item.as_str()
-                && unique
-                && !seen.insert(text)
-            {
-                self.value_problem(item, format!("`{}` is in `{key}` twice", shown(text)), "name it once");
+            let named = match &item.value {
+                Value::String(text) => text.clone(),
+                Value::Integer(Some(number)) => number.to_string(),
+                _ => continue,
+            };
+            if unique && seen.contains(&named) {
+                self.value_problem(item, format!("`{}` is in `{key}` twice", shown(&named)), "name it once");
             }
+            seen.insert(named);
         }
     }
 
@@ -208,6 +211,17 @@ impl Walk<'_> {
         if let Some(known) = schema::choices(schema) {
             if !known.contains(&text) {
                 let mut problem = self.unknown_value(key, node, text, &known);
+                // A model of two parts is `[model]` alone.
+                if key == "kind"
+                    && text == ModelKind::Cascade.as_str()
+                    && known.contains(&ModelKind::Transcription.as_str())
+                {
+                    problem = Problem::new(
+                        self.locator.value(node),
+                        "a part of a cascade cannot itself be a cascade, nor can a judge",
+                    )
+                    .help(format!("known: {}", known.join(", ")));
+                }
                 // It could have been a number.
                 if schema.get("default").is_some_and(Json::is_number) {
                     problem = problem.help(format!("known: {}, or a number", known.join(", ")));

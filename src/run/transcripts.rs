@@ -19,7 +19,7 @@ use super::journal::{Journal, JournalError};
 use super::plan::{Plan, PlanError, PlannedRequest, Recipe, Requests, Settled};
 use super::sorted::{Sorted, Sorter};
 use crate::config::CascadeConfig;
-use crate::config::cascade::{AsrLanguage, TranscribeBy};
+use crate::config::cascade::{AsrLanguage, LANGUAGE_PLACE, TranscribeBy};
 use crate::dataset::Dataset;
 use crate::languages;
 use crate::model::ModelIdentity;
@@ -108,7 +108,8 @@ impl Asr {
         match (&self.chat, languages::whisper(language).filter(|_| self.forced)) {
             (Some(text), _) => {
                 let name = languages::find(language).map_or(language, |found| found.name.as_str());
-                let told = self.forced.then(|| name.to_owned());
+                // A prompt without a place for it tells none.
+                let told = (self.forced && text.contains(LANGUAGE_PLACE)).then(|| name.to_owned());
                 let text = fill(text, &[("language", name)]);
                 (user(vec![Part::Audio(clip.clone()), Part::Text(text)]), told)
             }

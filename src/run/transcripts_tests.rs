@@ -38,6 +38,8 @@ fn the_language_is_told_where_the_recogniser_has_a_name_for_it() {
     let Prompt::Chat(messages) = prompt else { panic!("{prompt:?}") };
     assert_eq!(messages[0].parts[1], Part::Text("Write Wolof.".to_owned()));
     assert_eq!(told.as_deref(), Some("Wolof"));
+    let silent = asr("prompt = \"Write it down.\"", false);
+    assert_eq!(silent.prompt(&clip("a.wav"), "wol_Latn").1, None);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What the schema cannot say of `[model]`: which keys belong to which kinds, addresses, and that no secret
 //! stands in the file.
 
+use super::super::cascade::{AsrLanguage, LANGUAGE_PLACE};
 use super::super::hub::is_repo;
 use super::super::raw::ARCHITECTURES;
 use super::super::resolve::{DEFAULT_CONCURRENCY, public_address};
@@ -88,6 +89,10 @@ impl Walk<'_> {
     pub(super) fn model(&mut self, model: &Node) {
         let typed = model.key("kind").and_then(Node::as_str);
         let Some(kind) = ModelKind::ALL.into_iter().find(|kind| Some(kind.as_str()) == typed) else { return };
+        // The schema has refused a cascade in a cascade; its keys are those of the model that is meant.
+        if kind == Cascade && self.model_section != "model" {
+            return;
+        }
         // A local model that sees no images. One whose architecture is not known is told so elsewhere.
         let architecture = model.key("architecture").and_then(Node::as_str);
         let blind = kind == Local
@@ -181,7 +186,6 @@ impl Walk<'_> {
             self.model_section = above;
             let kind = part.key("kind");
             match kind.and_then(Node::as_str) {
-                // The schema has refused a cascade in a cascade.
                 Some("transcription") if key == "llm" => self.value_problem(
                     kind.unwrap_or(part),
                     "a `transcription` endpoint answers no questions",
@@ -195,6 +199,34 @@ impl Walk<'_> {
                 Some("local") => self.local_part(key, part),
                 _ => {}
             }
+        }
+        self.language_of_clips(model);
+    }
+
+    /// The language of a cascade's clips: it is settled in one place, or the record of what was told is not true.
+    fn language_of_clips(&mut self, model: &Node) {
+        const BESIDE: [&[&str]; 2] =
+            [&["asr", "transcription", "language"], &["asr", "endpoint", "extra_body", "language"]];
+        for path in BESIDE {
+            if let Some(node) = path.iter().try_fold(model, |node, key| node.key(key)) {
+                self.value_problem(
+                    node,
+                    "this language would be told with clips whatever `language` under [model.transcripts] says",
+                    "leave it out: `forced` tells the language of each clip as the data name it (rows of `manifest` in a field \
+                     `language`), `auto` tells none",
+                );
+            }
+        }
+        let Some(transcripts) = model.key("transcripts") else { return };
+        let auto = transcripts.key("language").and_then(Node::as_str) == Some(AsrLanguage::Auto.as_str());
+        if let Some(node) = transcripts.key("prompt").filter(|_| auto)
+            && node.as_str().is_some_and(|prompt| prompt.contains(LANGUAGE_PLACE))
+        {
+            self.value_problem(
+                node,
+                format!("`{LANGUAGE_PLACE}` in the prompt tells the language, which `auto` leaves to the recogniser"),
+                "take it out of the prompt, or set language = \"forced\"",
+            );
         }
     }
 

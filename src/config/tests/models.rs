@@ -341,13 +341,22 @@ fn a_cascade_is_two_models() {
         (["files = ['x']", "", ""], "`files` belongs to `replay`; this model is `cascade`"),
         (["", "llm = { kind = 'openai', model = 'x' }", ""], "unknown key `llm` in [model.asr]"),
         (["transcripts = { language = 'forces' }", "", ""], "did you mean `forced`?"),
+        // One place settles the language, or what is recorded of it is not what was told.
+        (["", "transcription = { language = 'de' }", ""], "whatever `language` under [model.transcripts] says"),
+        (
+            ["", "endpoint = { extra_body = { language = 'de' } }", ""],
+            "whatever `language` under [model.transcripts] says",
+        ),
+        (
+            ["transcripts = { language = 'auto', prompt = 'Write {language}:' }", "", ""],
+            "`{language}` in the prompt tells the language",
+        ),
         (["", "", "device = 'cpu'"], "`device` belongs to local models; this model is `openai`"),
     ] {
         let found = problems(&cascade(lines), &[]);
         assert!(found.iter().any(|problem| problem.contains(expect)), "{expect}: {found:?}");
     }
     for (set, expect) in [
-        ("model.asr.kind=cascade", "unknown kind `cascade`"),
         ("model.llm.kind=transcription", "a `transcription` endpoint answers no questions"),
         ("model.asr.kind=anthropic", "models of `anthropic` hear nothing"),
         ("model.llm.kind=replay", "the parts of a cascade are asked"),
@@ -356,6 +365,13 @@ fn a_cascade_is_two_models() {
         let found = problems(&cascade(["", "", ""]), &[set]);
         assert!(found.iter().any(|problem| problem.contains(expect)), "{expect}: {found:?}");
     }
+    for set in ["model.asr.kind=cascade", "model.llm.kind=cascade"] {
+        let found = problems(&cascade(["", "", ""]), &[set]);
+        let expected = "--set: column 16: a part of a cascade cannot itself be a cascade, nor can a judge";
+        assert_eq!(found, [expected]);
+    }
+    let forced = ["transcripts = { prompt = 'Write {language}:' }", "", ""];
+    assert!(config(&cascade(forced), &[]).model.cascade.is_some());
     let alone = "[model]\nkind = 'cascade'\n[model.llm]\nkind = 'openai'\nmodel = 'l'\n[[benchmark]]\nname = 'x'\n\
                  data = 'd'\n";
     let found = problems(alone, &[]);

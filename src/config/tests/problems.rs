@@ -132,6 +132,8 @@ fn wrong_types() {
     check("[[benchmark]]", "fields = ['a']", "there can be one section `fields` only");
     check("[[benchmark]]", "fields = { audio = 1 }", "`audio`: expected a string, found a whole number");
     check("[[benchmark]]", "languages = ['eng', 'eng']", "`eng` is in `languages` twice");
+    // A seed that is there twice would count its answers twice.
+    check("[[benchmark]]", "belebele = { seeds = [0, 1, 0x1] }", "`1` is in `seeds` twice");
     check("[run]", "name = 2026-01-01", "`name`: expected a string, found a date");
     assert_eq!(
         problems(&SMALL.replace("[[benchmark]]", "[benchmark]"), &[]),
