@@ -67,7 +67,13 @@ impl<'a> Sheet<'a> {
         value.and_then(|value| value.value).map(|value| 100.0 * value)
     }
 
+    /// A published figure. All that are known are of questions without examples, and stand beside such alone.
     fn theirs(&self, condition: Condition, metric: &str, group: &[(&str, &str)]) -> Option<&'a Figure> {
+        self.known(condition, metric, group).filter(|_| self.settings.shots == 0)
+    }
+
+    /// A published figure, whatever is asked here.
+    fn known(&self, condition: Condition, metric: &str, group: &[(&str, &str)]) -> Option<&'a Figure> {
         self.published.find(self.compare_to?, condition.name(), metric, group)
     }
 
@@ -201,6 +207,14 @@ impl<'a> Sheet<'a> {
                 settings.shots,
                 settings.shots_as.as_str()
             ));
+        }
+        let published =
+            || self.conditions.iter().any(|condition| self.known(*condition, AVERAGE, &[]).is_some());
+        if settings.shots > 0 && published() {
+            notes.push(
+                "published figures are left out: those that are known are zero-shot, and the questions here have examples"
+                    .to_owned(),
+            );
         }
         notes.push(
             "average: the unweighted mean over languages; >= 50 % and >= 70 %: the share of languages that reach it, \

@@ -446,6 +446,33 @@ fn tables_show_chance_published_figures_and_that_one_run_is_enough() {
 }
 
 #[test]
+fn zero_shot_figures_do_not_stand_beside_answers_with_examples() {
+    let benchmark = built(
+        |config| {
+            conditions(config, &["speech"]);
+            let settings = config.belebele.as_mut().unwrap();
+            (settings.shots, settings.deterministic, settings.seeds) = (5, false, vec![7]);
+        },
+        five_shots(&[7]),
+    );
+    let scores =
+        scored(&benchmark, &rows("eng_Latn", 4, one_sentence), |_, _, _| Some(response(Outcome::Ok, "A")));
+    let published = published(NAME).unwrap();
+    let tables = benchmark.tables(&scores, &published, Some("Whisper + Llama-3 70B"));
+    let main = &tables[0];
+    let column = |name: &str| main.columns.iter().position(|column| column == name).unwrap();
+    let speech = main.rows.iter().find(|row| row[0] == Cell::text("speech")).unwrap();
+    for name in ["published", "published English", "status"] {
+        assert_eq!(speech[column(name)], Cell::Empty, "{name}");
+    }
+    let notes = main.notes.join("\n");
+    assert!(notes.contains("published figures are left out") && !notes.contains("Table 2"), "{notes}");
+    // Nothing is left out where no published model was named.
+    let alone = benchmark.tables(&scores, &published, None);
+    assert!(!alone[0].notes.join("\n").contains("left out"));
+}
+
+#[test]
 fn published_figures_are_those_of_the_agreed_file() {
     let figures = published(NAME).unwrap();
     let of = |model: &str, metric: &str, group: &[(&str, &str)]| {
