@@ -342,7 +342,10 @@ fn a_cascade_is_two_models() {
         (["", "llm = { kind = 'openai', model = 'x' }", ""], "unknown key `llm` in [model.asr]"),
         (["transcripts = { language = 'forces' }", "", ""], "did you mean `forced`?"),
         // One place settles the language, or what is recorded of it is not what was told.
-        (["", "transcription = { language = 'de' }", ""], "whatever `language` under [model.transcripts] says"),
+        (
+            ["", "transcription = { language = 'de' }", ""],
+            "whatever `language` under [model.transcripts] says",
+        ),
         (
             ["", "endpoint = { extra_body = { language = 'de' } }", ""],
             "whatever `language` under [model.transcripts] says",
