@@ -12,6 +12,15 @@ pub(super) enum Reading {
 
 impl Reading {
     pub(super) const ALL: [Self; 3] = [Self::Official, Self::Recipe, Self::Lenient];
+
+    /// Its own of three counts.
+    pub(super) fn of(self, [official, recipe, lenient]: [u64; 3]) -> u64 {
+        match self {
+            Self::Official => official,
+            Self::Recipe => recipe,
+            Self::Lenient => lenient,
+        }
+    }
 }
 
 /// The answers of one run.
@@ -61,12 +70,7 @@ impl Runs {
 
 impl Run {
     fn right(&self, reading: Reading) -> u64 {
-        let [official, recipe, lenient] = self.right;
-        match reading {
-            Reading::Official => official,
-            Reading::Recipe => recipe,
-            Reading::Lenient => lenient,
-        }
+        reading.of(self.right)
     }
 }
 

@@ -75,8 +75,10 @@ struct Item {
 /// What is counted beside answers, of a condition and language.
 #[derive(Clone, Copy, Debug, Default)]
 struct Beside {
-    unparsed: u64,
-    refusals: u64,
+    /// Answers without a letter by reading: each has a rule of its own.
+    unparsed: [u64; 3],
+    /// Those of them that refuse.
+    refusals: [u64; 3],
     withheld: u64,
 }
 
@@ -198,6 +200,9 @@ impl BelebeleScorer {
                 ]
                 .map(|(name, count)| (name.to_owned(), count))
                 .into();
+                if rows == Rows::All {
+                    value.counts.extend(self.without_letter(place, *language, reading));
+                }
                 if rows == Rows::All && reading == Reading::Recipe {
                     value.counts.extend(self.beside_of(place, *language));
                 }
@@ -224,7 +229,14 @@ impl BelebeleScorer {
         }
     }
 
-    /// Counts of a condition and language that are in no figure.
+    /// Answers of a condition and language in which a reading finds no letter.
+    fn without_letter(&self, condition: usize, language: usize, reading: Reading) -> [(String, u64); 2] {
+        let beside = self.beside.get(&(condition, language)).copied().unwrap_or_default();
+        [("unparsed", beside.unparsed), ("refusals", beside.refusals)]
+            .map(|(name, counts)| (name.to_owned(), reading.of(counts)))
+    }
+
+    /// Counts of a condition and language that are in no figure, and the same for all readings.
     fn beside_of(&self, condition: usize, language: usize) -> BTreeMap<String, u64> {
         let beside = self.beside.get(&(condition, language)).copied().unwrap_or_default();
         let asked = self.planned.get(&condition);
@@ -233,8 +245,6 @@ impl BelebeleScorer {
             asked.map_or(0, |asked| asked.values().filter(fits).count() as u64)
         };
         [
-            ("unparsed", beside.unparsed),
-            ("refusals", beside.refusals),
             ("withheld", beside.withheld),
             ("partial_audio", heard_as(Heard::Some)),
             ("no_audio", heard_as(Heard::None)),
@@ -289,10 +299,13 @@ impl Scorer for BelebeleScorer {
         let gold = planned.gold.first().and_then(|gold| gold.chars().next());
         let found = self.read(planned, &response.text);
         let beside = self.beside.entry((place, language)).or_default();
-        let [_, strict, _] = found;
-        if strict.letter.is_none() {
-            beside.unparsed += 1;
-            beside.refusals += u64::from(is_refusal(&response.text));
+        let without = found.map(|found| found.letter.is_none());
+        let refuses = without.contains(&true) && is_refusal(&response.text);
+        for (count, without) in beside.unparsed.iter_mut().zip(without) {
+            *count += u64::from(without);
+        }
+        for (count, without) in beside.refusals.iter_mut().zip(without) {
+            *count += u64::from(without && refuses);
         }
         beside.withheld += u64::from(response.outcome == Outcome::ContentFilter);
         self.items.push(Item {

@@ -112,7 +112,7 @@ impl<'a> Sheet<'a> {
                     Cell::number(Self::percent(self.find(metric, Some(profile), *condition, None, of)), 1)
                 };
                 let english = self.find(ACCURACY, Some(profile), *condition, Some(ENGLISH), of);
-                let (n, unparsed) = self.counts(*condition, of);
+                let (n, unparsed) = self.answers(*condition, of);
                 let theirs = |metric: &str, group: &[(&str, &str)]| {
                     self.theirs(*condition, metric, group).filter(|_| of == Rows::All)
                 };
@@ -131,7 +131,7 @@ impl<'a> Sheet<'a> {
                     or_none(headline(GE_70)),
                     Cell::number(Self::percent(self.find(AVERAGE, Some(other), *condition, None, of)), 1),
                     Cell::number(Self::percent(self.find(LENIENT_AVERAGE, None, *condition, None, of)), 1),
-                    if of == Rows::All { Cell::Count(unparsed) } else { Cell::Empty },
+                    unparsed.filter(|_| of == Rows::All).map_or(Cell::Empty, Cell::Count),
                     Cell::Count(n),
                     Cell::number(mean.map(published_percent), 1),
                     Cell::number(in_english.map(published_percent), 1),
@@ -165,22 +165,26 @@ impl<'a> Sheet<'a> {
         }
     }
 
-    /// Answers of a condition, and those of them without a letter.
-    fn counts(&self, condition: Condition, rows: Rows) -> (u64, u64) {
-        let of_condition = self.scores.metrics.iter().filter(|value| {
-            value.metric == ACCURACY
-                && value.profile == Some(Profile::Recipe)
-                && value.condition == condition.name()
-                && value.group.get("rows").map(String::as_str) == rows.tag().map(|(_, rows)| rows)
-        });
-        of_condition.fold((0, 0), |(n, unparsed), value| {
-            (n + value.n, unparsed + value.counts.get("unparsed").copied().unwrap_or_default())
-        })
+    /// Answers of a condition, and those of them in which the reading of the headline finds no letter: none where that was
+    /// not counted, as in scores of earlier versions.
+    fn answers(&self, condition: Condition, rows: Rows) -> (u64, Option<u64>) {
+        let of_condition = || {
+            self.scores.metrics.iter().filter(|value| {
+                value.metric == ACCURACY
+                    && value.profile == Some(self.scores.profile)
+                    && value.condition == condition.name()
+                    && value.group.get("rows").map(String::as_str) == rows.tag().map(|(_, rows)| rows)
+            })
+        };
+        let unparsed: Option<u64> = of_condition().map(|value| value.counts.get("unparsed").copied()).sum();
+        (of_condition().map(|value| value.n).sum(), unparsed)
     }
 
+    /// A count that all readings have in common, or that of the recipe's.
     fn total(&self, condition: Condition, count: &str) -> u64 {
         let values = self.scores.metrics.iter().filter(|value| {
             value.metric == ACCURACY
+                && value.profile == Some(Profile::Recipe)
                 && value.condition == condition.name()
                 && !value.group.contains_key("rows")
         });
@@ -223,7 +227,7 @@ impl<'a> Sheet<'a> {
         );
         notes.push(
             "readings: `recipe` takes the letter that an answer names, `official` its first character, `lenient` also an \
-             option that is written out; an answer without a letter is wrong"
+             option that is written out; an answer without a letter is wrong, and unparsed by the reading of the profile"
                 .to_owned(),
         );
         for condition in self.conditions.iter().copied() {
@@ -349,7 +353,9 @@ impl<'a> Sheet<'a> {
             row.push(Cell::Count(n));
             row.push(Cell::Count(count("partial_audio", main)));
             row.push(written.map_or(Cell::Empty, |written| Cell::Count(count("no_audio", Some(written)))));
-            row.push(Cell::Count(count("unparsed", main)));
+            let read = main.and_then(|condition| figure(condition, Rows::All));
+            let unparsed = read.and_then(|value| value.counts.get("unparsed").copied());
+            row.push(unparsed.map_or(Cell::Empty, Cell::Count));
             row
         });
         let rows = rows.collect();

@@ -375,6 +375,22 @@ fn accuracy_is_the_mean_over_seeds_then_languages_and_readings_stand_apart() {
     let german = of(ACCURACY, Profile::Recipe, &[("language", "deu_Latn")]);
     assert_eq!(german.value, Some(0.5));
     assert_eq!((german.counts["unparsed"], german.counts["refusals"]), (6, 3));
+    // Each reading counts what it finds no letter in.
+    let without =
+        |value: &crate::benchmark::MetricValue| (value.counts["unparsed"], value.counts["refusals"]);
+    assert_eq!(without(&of(ACCURACY, Profile::Official, &[("language", "deu_Latn")])), (12, 3));
+    assert_eq!(without(scores.find(LENIENT, "text", &[("language", "deu_Latn")]).unwrap()), (3, 3));
+    for (profile, expected) in [(Profile::Official, 12), (Profile::Recipe, 6)] {
+        let scores = BenchmarkScores { profile, ..scores.clone() };
+        let tables = benchmark.tables(&scores, &Published::default(), None);
+        let cell = |table: &Table| {
+            let column = table.columns.iter().position(|column| column == "unparsed").unwrap();
+            let of_german = |row: &&Vec<Cell>| [Cell::text("text"), Cell::text("deu_Latn")].contains(&row[0]);
+            table.rows.iter().find(of_german).unwrap()[column].clone()
+        };
+        assert_eq!(cell(&tables[0]), Cell::Count(expected), "all languages");
+        assert_eq!(cell(&tables[1]), Cell::Count(expected));
+    }
     assert_eq!(of(ACCURACY, Profile::Official, &[("language", "deu_Latn")]).value, Some(0.0));
     assert!((of(AVERAGE, Profile::Recipe, &[]).value.unwrap() - 0.6).abs() < 1e-12);
     assert_eq!(of(GE_50, Profile::Recipe, &[]).value, Some(1.0), "half is enough");
