@@ -19,8 +19,8 @@ use super::transcripts::{self, TranscriptsError};
 use super::{transcript_languages, transcript_rates};
 use crate::benchmark::judging::OnJudgeError;
 use crate::benchmark::{
-    self, Benchmark, BuildError, JudgeFacts, JudgeKind, JudgeScores, JudgeSetup, RunFacts, Scorer,
-    UsageScores,
+    self, Benchmark, BenchmarkScores, BuildError, JudgeFacts, JudgeKind, JudgeScores, JudgeSetup, RunFacts,
+    Scorer, UsageScores,
 };
 use crate::config::{BenchmarkConfig, ChosenTemperature, ModelConfig, RunConfig, WindowRule};
 use crate::dataset::FingerprintKind;
@@ -277,7 +277,7 @@ pub fn score(folder: &Path, judge: Option<&str>) -> Result<Scores, ScoreError> {
                 let of_section = heard.get(&config.label).map(Vec::as_slice).unwrap_or_default();
                 scores.metrics.extend(transcript_rates::metrics(of_section));
                 scores.metrics.extend(transcript_languages::metrics(of_section));
-                scores.warnings.extend(transcript_rates::warning(of_section));
+                scores.warnings.extend(transcript_rates::warnings(of_section));
                 let price = price_of_recogniser(&manifest.config);
                 scores.transcribing =
                     (!of_section.is_empty()).then(|| transcript_rates::usage(of_section, price));
@@ -414,7 +414,9 @@ pub fn report(folder: &Path, scores: &Scores) -> Result<Vec<Table>, ScoreError> 
     }
     for table in &mut tables {
         let section = facts_of.get(&table.name).copied();
-        table.notes.splice(0..0, whose(&manifest, section));
+        let of_section =
+            section.and_then(|facts| scores.benchmarks.iter().find(|scores| scores.label == facts.label));
+        table.notes.splice(0..0, whose(&manifest, section, of_section));
     }
     let to = folder.join("tables");
     std::fs::create_dir_all(&to).map_err(|source| FolderError::Io {
@@ -482,7 +484,11 @@ fn shortened(revision: &str) -> String {
 }
 
 /// What a table must still say when it is pasted elsewhere: whose it is, how and from what it was made.
-fn whose(manifest: &Manifest, facts: Option<&ManifestBenchmark>) -> Vec<String> {
+fn whose(
+    manifest: &Manifest,
+    facts: Option<&ManifestBenchmark>,
+    scores: Option<&BenchmarkScores>,
+) -> Vec<String> {
     let Manifest { config, model, sessions, .. } = manifest;
     let distinct = |values: Vec<String>| -> String {
         let mut seen = Vec::new();
@@ -525,7 +531,7 @@ fn whose(manifest: &Manifest, facts: Option<&ManifestBenchmark>) -> Vec<String> 
         "model: {} ({} {digest}{runs_here}), run {}, harness {versions}",
         model.name, model.model, manifest.run
     )];
-    notes.extend(config.model.cascade.iter().map(|cascade| transcript_rates::note(cascade)));
+    notes.extend(config.model.cascade.iter().map(|cascade| transcript_rates::note(cascade, scores)));
     notes.extend(config.run.note.iter().map(|note| format!("note: {note}")));
     let generation = &config.generation;
     let mut settings = vec![draw_in_words(generation, config.temperature.as_ref())];

@@ -7,6 +7,7 @@ use super::cost::{self, Price};
 use super::transcripts::Transcript;
 use crate::benchmark::{BenchmarkScores, MetricValue, TranscribingScores};
 use crate::config::CascadeConfig;
+use crate::config::cascade::AsrLanguage;
 use crate::metric::edit::{ErrorRate, Normaliser, char_edits, word_edits};
 use crate::report::table::{Cell, Table};
 use crate::types::{Outcome, Tags};
@@ -18,6 +19,9 @@ pub const WER: &str = "transcript_wer";
 /// Character errors.
 pub const CER: &str = "transcript_cer";
 
+/// How clips are counted whose language the recogniser was not told.
+const UNTOLD: &str = "untold";
+
 #[derive(Default)]
 struct Rates {
     words: ErrorRate,
@@ -26,7 +30,13 @@ struct Rates {
     failed: u64,
     cut: u64,
     empty: u64,
+    untold: u64,
     without_reference: u64,
+}
+
+/// Whether the recogniser has written something down, if only nothing.
+fn is_written(transcript: &Transcript) -> bool {
+    matches!(transcript.outcome, Outcome::Ok | Outcome::Empty | Outcome::Length)
 }
 
 /// The figures of a section's transcripts, by language and of all.
@@ -36,12 +46,13 @@ pub fn metrics(transcripts: &[Transcript]) -> Vec<MetricValue> {
         for language in [None, Some(transcript.language.as_str())] {
             let rates = by_language.entry(language).or_default();
             rates.clips += 1;
-            if !matches!(transcript.outcome, Outcome::Ok | Outcome::Empty | Outcome::Length) {
+            if !is_written(transcript) {
                 rates.failed += 1;
                 continue;
             }
             rates.cut += u64::from(transcript.outcome == Outcome::Length);
             rates.empty += u64::from(transcript.text.trim().is_empty());
+            rates.untold += u64::from(transcript.told.is_none());
             let Some(said) = &transcript.said else {
                 rates.without_reference += 1;
                 continue;
@@ -57,6 +68,7 @@ pub fn metrics(transcripts: &[Transcript]) -> Vec<MetricValue> {
             ("failed", rates.failed),
             ("cut", rates.cut),
             ("empty", rates.empty),
+            (UNTOLD, rates.untold),
             ("without_reference", rates.without_reference),
             ("substitutions", total.substitutions),
             ("insertions", total.insertions),
@@ -154,8 +166,12 @@ pub fn usage(transcripts: &[Transcript], price: Option<Price>) -> TranscribingSc
     sum
 }
 
-/// What is to be said of transcripts that were cut.
-pub fn warning(transcripts: &[Transcript]) -> Option<String> {
+/// What is to be said of transcripts that were cut, or hold nothing.
+pub fn warnings(transcripts: &[Transcript]) -> Vec<String> {
+    were_cut(transcripts).into_iter().chain(are_empty(transcripts)).collect()
+}
+
+fn were_cut(transcripts: &[Transcript]) -> Option<String> {
     let cut = transcripts.iter().filter(|transcript| transcript.outcome == Outcome::Length).count();
     (cut > 0).then(|| {
         format!(
@@ -166,22 +182,83 @@ pub fn warning(transcripts: &[Transcript]) -> Option<String> {
     })
 }
 
-/// How the recogniser of a cascade was asked, for the foot of tables.
-pub fn note(cascade: &CascadeConfig) -> String {
+/// Single clips may be silent. Where one in ten of a language or more is empty, the recogniser or its server is at fault.
+fn are_empty(transcripts: &[Transcript]) -> Option<String> {
+    let (mut by_language, mut empty, mut all) = (BTreeMap::<&str, (u64, u64)>::new(), 0_u64, 0_u64);
+    for transcript in transcripts.iter().filter(|transcript| is_written(transcript)) {
+        let count = u64::from(transcript.text.trim().is_empty());
+        let of_language = by_language.entry(transcript.language.as_str()).or_default();
+        *of_language = (of_language.0 + count, of_language.1 + 1);
+        (empty, all) = (empty + count, all + 1);
+    }
+    let many: Vec<String> = by_language
+        .into_iter()
+        .filter(|(_, (empty, clips))| *empty > 0 && 10 * *empty >= *clips)
+        .map(|(language, (empty, clips))| format!("{} {empty} of {clips}", called(language)))
+        .collect();
+    (!many.is_empty()).then(|| {
+        format!(
+            "{empty} of {all} transcripts are empty ({}): the recogniser wrote nothing down, or what its server sent holds \
+             no text; the questions were asked without these words",
+            listed(&many)
+        )
+    })
+}
+
+/// A language as it stands in sentences.
+fn called(language: &str) -> &str {
+    if language.is_empty() { "clips without a language" } else { language }
+}
+
+/// The first of many names, and how many more there are.
+fn listed(names: &[String]) -> String {
+    const MOST: usize = 8;
+    let first = names.iter().take(MOST).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(MOST) {
+        0 => first,
+        more => format!("{first} and {more} more"),
+    }
+}
+
+/// How the recogniser of a cascade was asked, for the foot of tables. `scores` are those of the table's section.
+pub fn note(cascade: &CascadeConfig, scores: Option<&BenchmarkScores>) -> String {
     let transcripts = &cascade.transcripts;
+    let fallback = cascade.asr.local.as_ref().is_some_and(|local| local.transcription.fallback);
+    let forced = transcripts.language == AsrLanguage::Forced;
+    let untold = scores.filter(|_| forced).map(untold).unwrap_or_default();
+    let left = if untold.is_empty() {
+        String::new()
+    } else {
+        format!(" (left to the recogniser: {})", listed(&untold))
+    };
     format!(
-        "transcripts: {}, language {}, by {}, greedy, at most {} tokens",
+        "transcripts: {}, language {}{left}, by {}, {}, at most {} tokens",
         cascade.asr.name,
         transcripts.language.as_str(),
         transcripts.by.as_str(),
+        // What a fallback writes again is drawn.
+        if fallback { "greedy, with fallback" } else { "greedy" },
         transcripts.max_new_tokens
     )
 }
 
+/// The languages with clips of which the recogniser was told none.
+fn untold(scores: &BenchmarkScores) -> Vec<String> {
+    let of_language = |value: &MetricValue| {
+        let untold = value.counts.get(UNTOLD).is_some_and(|count| *count > 0);
+        let language = value.group.get("language").filter(|_| value.metric == WER && untold)?;
+        Some(called(language).to_owned())
+    };
+    scores.metrics.iter().filter_map(of_language).collect()
+}
+
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::super::transcripts::Took;
     use super::*;
+    use crate::config::load_text;
     use crate::types::{Digest, Usage};
 
     fn transcript(language: &str, outcome: Outcome, text: &str, said: Option<&str>) -> Transcript {
@@ -222,6 +299,52 @@ mod tests {
     }
 
     #[test]
+    fn many_empty_transcripts_are_warned_of_and_a_few_are_not() {
+        let of = |language: &str, n: usize, text: &str| {
+            let outcome = if text.is_empty() { Outcome::Empty } else { Outcome::Ok };
+            vec![transcript(language, outcome, text, None); n]
+        };
+        let few = [of("eng_Latn", 19, "x"), of("eng_Latn", 1, "")].concat();
+        assert!(warnings(&few).is_empty());
+        // One in ten of a language is much, whatever the share of the section.
+        let many = [few, of("deu_Latn", 9, "x"), of("deu_Latn", 1, " ")].concat();
+        let warned = warnings(&many);
+        assert!(
+            warned.len() == 1 && warned[0].starts_with("2 of 30 transcripts are empty (deu_Latn 1 of 10):"),
+            "{warned:?}"
+        );
+        let all: Vec<Transcript> = (10..20).flat_map(|n| of(&format!("l{n}"), 1, "")).collect();
+        let warned = warnings(&all);
+        assert!(warned[0].contains("l17 1 of 1 and 2 more): "), "{warned:?}");
+    }
+
+    #[test]
+    fn the_note_names_languages_that_were_left_to_the_recogniser_and_fallback() {
+        let cascade = |more: &str| {
+            let text = format!(
+                "[model]\nkind = \"cascade\"\n[model.asr]\nkind = \"local\"\narchitecture = \"whisper\"\n\
+                 weights = \"w\"\n{more}\n[model.llm]\nkind = \"openai\"\nmodel = \"l\"\n[[benchmark]]\n\
+                 name = \"2m-belebele\"\ndata = \"d\"\n"
+            );
+            let loaded = load_text(Path::new("c.toml"), &text, &[]).unwrap();
+            *loaded.config.model.cascade.unwrap()
+        };
+        let told =
+            Transcript { told: Some("en".to_owned()), ..transcript("eng_Latn", Outcome::Ok, "x", None) };
+        let transcripts = [told, transcript("wol_Latn", Outcome::Ok, "x", None)];
+        let scores = BenchmarkScores { metrics: metrics(&transcripts), ..BenchmarkScores::default() };
+        assert_eq!(
+            note(&cascade(""), Some(&scores)),
+            "transcripts: w, language forced (left to the recogniser: wol_Latn), by sentence, greedy, at most 448 tokens"
+        );
+        let auto = "transcription = { fallback = true }\n[model.transcripts]\nlanguage = \"auto\"";
+        assert_eq!(
+            note(&cascade(auto), Some(&scores)),
+            "transcripts: w, language auto, by sentence, greedy, with fallback, at most 448 tokens"
+        );
+    }
+
+    #[test]
     fn rates_are_by_language_and_failures_are_counted() {
         let transcripts = [
             transcript("eng_Latn", Outcome::Ok, "the bridge is shut", Some("The bridge is closed.")),
@@ -230,8 +353,10 @@ mod tests {
             transcript("jpn_Jpan", Outcome::Empty, "", Some("橋")),
         ];
         let metrics = metrics(&transcripts);
-        assert!(warning(&transcripts).unwrap().starts_with("1 of 4 transcripts were cut"));
-        assert_eq!(warning(&transcripts[..2]), None);
+        let warned = warnings(&transcripts);
+        assert!(warned[0].starts_with("1 of 4 transcripts were cut"), "{warned:?}");
+        assert!(warned[1].starts_with("1 of 3 transcripts are empty (jpn_Jpan 1 of 1)"), "{warned:?}");
+        assert_eq!(warnings(&transcripts[..2]), Vec::<String>::new());
         let scores = BenchmarkScores { label: "b".to_owned(), metrics, ..BenchmarkScores::default() };
         let of = |metric: &str, group: &[(&str, &str)]| scores.find(metric, CONDITION, group).unwrap();
         let english = of(WER, &[("language", "eng_Latn")]);
