@@ -358,6 +358,34 @@ fn killed_while_it_transcribes_a_run_keeps_its_transcripts() {
     assert_eq!(scene.place.responses().len(), 80);
 }
 
+/// Runs share the transcripts of a recogniser: what is wrong with these is told, and two never write at once.
+#[test]
+fn damaged_transcripts_are_told_and_a_second_run_waits_for_the_first() {
+    let asr = Loopback::start(Options::default()).unwrap();
+    let llm = Loopback::start(Options::of("--answers A,B,C,D")).unwrap();
+    let rows = [0, 1].map(|n| row(n, n, "eng_Latn", &[&one_clip(&format!("{n}.wav"))]));
+    let scene = Scene::new(&rows);
+    (0..2).for_each(|passage| scene.clip(&format!("{passage}.wav"), passage));
+    scene.cascade(&asr, &llm, "conditions = [\"speech\"]\n");
+    scene.place.run(&[]).exits_with(0);
+    let path = scene.transcripts();
+    let whole = std::fs::read_to_string(&path).unwrap();
+    let mut lines: Vec<&str> = whole.lines().collect();
+    lines[1] = "{\"damaged";
+    std::fs::write(&path, lines.join("\n") + "\n").unwrap();
+    let again = scene.place.run(&["--name", "second"]).exits_with(0);
+    again.says(&format!("{}: 1 damaged lines (the first is line 2)", path.display()));
+    assert_eq!(asr.counters().requests, 3, "the damaged one alone");
+
+    let lock = std::fs::File::create(path.with_file_name(".lock")).unwrap();
+    lock.lock().unwrap();
+    let refused = scene.place.run(&["--name", "third"]).exits_with(4);
+    let refused = refused.says("another run is transcribing with this recogniser");
+    assert!(!refused.stderr.contains("--name"), "another name does not help: {}", refused.stderr);
+    drop(lock);
+    scene.place.run(&["--name", "third"]).exits_with(0);
+}
+
 /// Without a cascade the model hears a passage as one clip, and the record says how it was made.
 #[test]
 fn a_model_that_hears_gets_the_sentences_as_one_clip() {

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use super::exit::{self, Failure};
 use super::open::{self, At};
-use super::run::{Drive, Ended, drive, transcode_of, transform_of, unchanged};
+use super::run::{Drive, Ended, drive, say_state_of, transcode_of, transform_of, unchanged};
 use super::serve::Serve;
 use crate::config::cascade::TRANSCRIPTS;
 use crate::config::secret::Secrets;
 use crate::config::{CascadeConfig, Loaded, ModelConfig, ModelKind, RunConfig, Step};
 use crate::model::{AudioNeed, ModelIdentity, Opened};
 use crate::run::cost::{Account, Price};
-use crate::run::folder::{Begin, RunFolder};
+use crate::run::folder::{Begin, FolderError, RunFolder};
 use crate::run::journal::Journal;
 use crate::run::plan::{Plan, Requests};
 use crate::run::transcripts::{Asr, Transcribed, TranscriptPlan};
@@ -154,9 +154,15 @@ pub(super) fn transcribe(recogniser: Recogniser, plan: Plan, of: &Of<'_>) -> Res
     let Some(cascade) = &config.model.cascade else {
         return Err(Failure::new(exit::USAGE, "error: internal error: no cascade; please report this"));
     };
-    let folder = RunFolder::open(&journal_folder(config, cascade, &asr), Begin::Either)?;
+    // It is that of all runs with this recogniser: another name would not help.
+    let folder =
+        RunFolder::open(&journal_folder(config, cascade, &asr), Begin::Either).map_err(|e| match e {
+            FolderError::Locked(path) => FolderError::Transcribing(path),
+            other => other,
+        })?;
     let path = folder.path().join("responses.jsonl");
     let mut journal = Journal::append_to(&path, &|label, name, then| unchanged(&plan, label, name, then))?;
+    say_state_of(&journal, &path.display().to_string());
     let clips = Arc::new(TranscriptPlan::new(plan.clone(), asr.clone()));
     let (counts, sorted) = clips.survey(&journal)?;
     let answered: u64 = sorted.answered.iter().sum();

@@ -61,7 +61,7 @@ impl From<FolderError> for Failure {
     fn from(error: FolderError) -> Self {
         let code = match error {
             FolderError::NothingToResume(_) | FolderError::NoRun { .. } => USAGE,
-            FolderError::Io { .. } | FolderError::Locked(_) => FOLDER,
+            FolderError::Io { .. } | FolderError::Locked(_) | FolderError::Transcribing(_) => FOLDER,
         };
         Self::error(code, &error)
     }

@@ -118,7 +118,7 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
     let journal_path = folder.path().join("responses.jsonl");
     let mut journal =
         Journal::append_to(&journal_path, &|label, name, then| unchanged(&plan, label, name, then))?;
-    say_state_of(&journal);
+    say_state_of(&journal, &journal.name());
 
     let (price, of_recogniser) = (score::price_of(config), score::price_of_recogniser(config));
     if args.max_cost.is_some() && price.is_none() && of_recogniser.is_none() {
@@ -395,17 +395,15 @@ fn short(digest: &str) -> String {
     digest.chars().take(12).collect()
 }
 
-fn say_state_of(journal: &Journal) {
+/// Says what an earlier process, or somebody else, has left of a journal.
+pub(super) fn say_state_of(journal: &Journal, name: &str) {
     if journal.was_torn() {
-        eprintln!(
-            "the last line of responses.jsonl was cut short when the earlier run ended; it is done again"
-        );
+        eprintln!("the last line of {name} was cut short when the earlier run ended; it is done again");
     }
     if let Some(first) = journal.damaged_lines().first() {
         let count = journal.damaged_lines().len();
         eprintln!(
-            "warning: responses.jsonl: {count} damaged lines (the first is line {first}); their requests are done \
-             again"
+            "warning: {name}: {count} damaged lines (the first is line {first}); their requests are done again"
         );
     }
 }

@@ -23,6 +23,12 @@ pub enum FolderError {
          name with --name", .0.display()
     )]
     Locked(PathBuf),
+    /// Another process transcribes, and its transcripts are those of this run too.
+    #[error(
+        "{}: another run is transcribing with this recogniser, and its transcripts serve this run too; wait for it or stop \
+         it, then give the same command again", .0.display()
+    )]
+    Transcribing(PathBuf),
     /// There is no run to go on with.
     #[error("{}: no run is there to resume; leave --resume out to begin one", .0.display())]
     NothingToResume(PathBuf),
