@@ -1,8 +1,9 @@
 //! Scoring of 2M-Belebele: a letter against the gold letter, in three readings; accuracy by language as the mean over
 //! seeds, of these the mean over languages.
 //!
-//! Text is scored a second time on the rows that were heard, and everything on the rows whose sentences all have a
-//! recording: other rows are another question. What was withheld or says no letter is wrong, and counted.
+//! Text is scored again on the rows that were heard, for each spoken condition, and everything on the rows whose
+//! sentences all have a recording: other rows are another question. What was withheld or says no letter is wrong, and
+//! counted.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -45,8 +46,8 @@ pub(super) enum Rows {
     All,
     /// Those of which all sentences have a recording.
     Matched,
-    /// Of a condition without speech: those that were answered by speech.
-    Same,
+    /// Of a condition without speech: those that were answered by a spoken one.
+    Same(Condition),
 }
 
 impl Rows {
@@ -55,7 +56,7 @@ impl Rows {
         match self {
             Self::All => None,
             Self::Matched => Some(("rows", "matched")),
-            Self::Same => Some(("rows", "speech")),
+            Self::Same(spoken) => Some(("rows", spoken.name())),
         }
     }
 }
@@ -131,26 +132,33 @@ impl BelebeleScorer {
         [official(text, self.settings.strip_prefix), recipe(text), lenient(text, &options)]
     }
 
-    /// The samples that were answered by speech.
-    fn heard(&self) -> HashSet<u64> {
-        self.items.iter().filter(|item| item.condition == Condition::Speech).map(|item| item.sample).collect()
+    /// The samples that were answered, by spoken condition.
+    fn heard(&self) -> BTreeMap<Condition, HashSet<u64>> {
+        let mut heard: BTreeMap<Condition, HashSet<u64>> = BTreeMap::new();
+        for item in self.items.iter().filter(|item| item.condition.is_spoken()) {
+            heard.entry(item.condition).or_default().insert(item.sample);
+        }
+        heard
     }
 
     /// Whether the sets of rows of a condition are worth a figure of their own.
     fn rows_of(&self, condition: Condition) -> Vec<Rows> {
-        let speech = self.conditions.contains(&Condition::Speech);
-        match condition {
-            Condition::Speech | Condition::FullSpeech => vec![Rows::All, Rows::Matched],
-            Condition::Text | Condition::NoPassage if speech => vec![Rows::All, Rows::Matched, Rows::Same],
-            Condition::Text | Condition::NoPassage => vec![Rows::All],
+        let asked = self.conditions.iter().copied();
+        let mut rows = vec![Rows::All];
+        if condition.is_spoken() || self.conditions.contains(&Condition::Speech) {
+            rows.push(Rows::Matched);
         }
+        if !condition.is_spoken() {
+            rows.extend(asked.filter(|condition| condition.is_spoken()).map(Rows::Same));
+        }
+        rows
     }
 
     fn figures_of(
         &self,
         condition: Condition,
         rows: Rows,
-        heard: &HashSet<u64>,
+        heard: &BTreeMap<Condition, HashSet<u64>>,
         into: &mut Vec<MetricValue>,
     ) {
         let wanted = |item: &&Item| {
@@ -158,7 +166,9 @@ impl BelebeleScorer {
                 && match rows {
                     Rows::All => true,
                     Rows::Matched => item.matched,
-                    Rows::Same => heard.contains(&item.sample),
+                    Rows::Same(spoken) => {
+                        heard.get(&spoken).is_some_and(|heard| heard.contains(&item.sample))
+                    }
                 }
         };
         let mut by_language: BTreeMap<usize, OfLanguage> = BTreeMap::new();

@@ -25,6 +25,9 @@ pub(super) fn all(
 
 /// English, which is reported by itself too.
 const ENGLISH: &str = "eng_Latn";
+/// The sets of rows, in the order of tables.
+const SETS: [Rows; 4] =
+    [Rows::All, Rows::Matched, Rows::Same(Condition::Speech), Rows::Same(Condition::FullSpeech)];
 /// The model that the published differences of the abstract stand under.
 const ABSTRACT: &str = "the paper's abstract";
 
@@ -106,7 +109,7 @@ impl<'a> Sheet<'a> {
         let mut used: Vec<&Figure> = Vec::new();
         let mut rows = Vec::new();
         for condition in self.conditions {
-            for of in [Rows::All, Rows::Matched, Rows::Same] {
+            for of in SETS {
                 let Some(average) = self.find(AVERAGE, Some(profile), *condition, None, of) else { continue };
                 let headline = |metric: &str| {
                     Cell::number(Self::percent(self.find(metric, Some(profile), *condition, None, of)), 1)
@@ -119,11 +122,11 @@ impl<'a> Sheet<'a> {
                 let (mean, in_english) = (theirs(AVERAGE, &[]), theirs(ACCURACY, &[("language", ENGLISH)]));
                 rows.push(vec![
                     Cell::text(condition.name()),
-                    Cell::text(match of {
-                        Rows::All => "all",
-                        Rows::Matched => "fully recorded",
-                        Rows::Same => "those of speech",
-                    }),
+                    match of {
+                        Rows::All => Cell::text("all"),
+                        Rows::Matched => Cell::text("fully recorded"),
+                        Rows::Same(spoken) => Cell::text(format!("those of {}", spoken.name())),
+                    },
                     Cell::Count(average.n),
                     headline(AVERAGE),
                     Cell::number(Self::percent(english), 1),
@@ -314,12 +317,15 @@ impl<'a> Sheet<'a> {
             columns.push(condition.name().to_owned());
             columns.push(format!("{} 95 %", condition.name()));
         }
-        if speech {
-            columns.extend(
-                ["text, rows of speech", "speech - text", "speech, fully recorded"].map(str::to_owned),
-            );
+        let spoken = || self.conditions.iter().copied().filter(|condition| condition.is_spoken());
+        for name in spoken().map(Condition::name) {
+            columns.push(format!("text, rows of {name}"));
+            columns.push(format!("{name} - text"));
+            columns.push(format!("{name}, fully recorded"));
         }
         columns.extend(["items", "n", "partial audio", "no audio", "unparsed"].map(str::to_owned));
+        // The condition whose counts are shown.
+        let main = if speech { Some(Condition::Speech) } else { self.conditions.first().copied() };
         let rows = codes.iter().map(|code| {
             let figure =
                 |condition: Condition, rows: Rows| self.find(ACCURACY, profile, condition, Some(code), rows);
@@ -333,15 +339,13 @@ impl<'a> Sheet<'a> {
                     interval.map_or(Cell::Empty, |(low, high)| Cell::text(format!("{low:.1} - {high:.1}"))),
                 );
             }
-            if speech {
-                let text = Self::percent(figure(Condition::Text, Rows::Same));
-                let heard = Self::percent(figure(Condition::Speech, Rows::All));
+            for condition in spoken() {
+                let text = Self::percent(figure(Condition::Text, Rows::Same(condition)));
+                let heard = Self::percent(figure(condition, Rows::All));
                 row.push(Cell::number(text, 1));
                 row.push(Cell::delta(heard.zip(text).map(|(heard, text)| heard - text), 1));
-                row.push(Cell::number(Self::percent(figure(Condition::Speech, Rows::Matched)), 1));
+                row.push(Cell::number(Self::percent(figure(condition, Rows::Matched)), 1));
             }
-            // The counts of the condition that the table is about.
-            let main = if speech { Some(Condition::Speech) } else { self.conditions.first().copied() };
             let count = |of: &str, condition: Option<Condition>| {
                 let value = condition
                     .and_then(|c| self.find(ACCURACY, Some(Profile::Recipe), c, Some(code), Rows::All));
@@ -359,11 +363,10 @@ impl<'a> Sheet<'a> {
             row
         });
         let rows = rows.collect();
-        let about = if speech { Condition::Speech } else { Condition::Text };
-        let mut notes = vec![
-            "95 %: bootstrap over passages, 1,000 draws".to_owned(),
-            format!("items, n (answers), partial audio and unparsed are those of `{}`", about.name()),
-        ];
+        let mut notes = vec!["95 %: bootstrap over passages, 1,000 draws".to_owned()];
+        notes.extend(main.map(|condition| {
+            format!("items, n (answers), partial audio and unparsed are those of `{}`", condition.name())
+        }));
         notes.extend(notes::common(self.scores));
         Table {
             name: format!("{}-languages", self.label()),

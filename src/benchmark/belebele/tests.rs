@@ -439,6 +439,40 @@ fn text_is_scored_on_the_rows_of_speech_and_fully_recorded_rows_stand_apart() {
 }
 
 #[test]
+fn text_is_scored_on_the_rows_of_each_spoken_condition() {
+    let benchmark = built(|c| conditions(c, &["text", "full_speech"]), wording());
+    let mut all = rows("eng_Latn", 6, one_sentence);
+    // Question and options of the first three alone are recorded.
+    for row in &mut all[..3] {
+        row["question_audio"] = json!([{"audio": "q.wav"}]);
+        for number in 1..=4 {
+            row[format!("answer_{number}_audio")] = json!([{"audio": format!("a{number}.wav")}]);
+        }
+    }
+    let scores = scored(&benchmark, &all, |condition, number, _| {
+        let right = number == 0 || (number == 1 && condition == "text");
+        Some(response(Outcome::Ok, if right { "A" } else { "B" }))
+    });
+    let group = [("language", "eng_Latn"), ("rows", "full_speech")];
+    let same = figure(&scores, ACCURACY, Profile::Recipe, "text", &group);
+    assert_eq!((same.counts["right"], same.n), (2, 3));
+    let tables = benchmark.tables(&scores, &Published::default(), None);
+    let of = |name: &str| {
+        let column = tables[1].columns.iter().position(|column| column == name).unwrap();
+        tables[1].rows[0][column].clone()
+    };
+    let (Cell::Number(text, _), Cell::Delta(points, _)) =
+        (of("text, rows of full_speech"), of("full_speech - text"))
+    else {
+        panic!("{:?}", tables[1].rows)
+    };
+    assert!((text - 200.0 / 3.0).abs() < 1e-9 && (points + 100.0 / 3.0).abs() < 1e-9, "{text} {points}");
+    assert!(tables.iter().all(|table| table.rows.iter().all(|row| row.len() == table.columns.len())));
+    assert!(tables[0].rows.iter().any(|row| row[1] == Cell::text("those of full_speech")));
+    assert!(tables[1].notes.join("\n").contains("those of `text`"));
+}
+
+#[test]
 fn tables_show_chance_published_figures_and_that_one_run_is_enough() {
     let benchmark = built(|c| conditions(c, &["text", "speech"]), wording());
     let scores =
