@@ -236,6 +236,16 @@ fn claims_without_labels_are_asked_and_exported_but_not_scored() {
     let mut check = benchmark.data_check().unwrap();
     check.add(&json!({"id": 5, "claim": "甲。"}), &crate::benchmark::data_check::NoMedia);
     assert_eq!(check.finish(), ["1 row instead of 3,000"]);
+    // Its claims repeat, its ids do not.
+    let of = |ids: &[i64]| {
+        let mut check = benchmark.data_check().unwrap();
+        for id in ids {
+            check.add(&json!({"id": id, "claim": "甲。"}), &crate::benchmark::data_check::NoMedia);
+        }
+        check.finish_part()
+    };
+    assert_eq!(of(&[5, 6, 7]), Vec::<String>::new());
+    assert_eq!(of(&[5, 6, 5]), ["a row has the id of another"]);
     let (scores, lines) =
         answered(&benchmark, json!({"id": 5, "claim": "甲。"}), &[(OK, r#"{"label":"refutes"}"#)]);
     assert!(scores.find(score::LABEL_ACCURACY, "claim_only", &[]).is_none());
