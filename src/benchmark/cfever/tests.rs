@@ -205,6 +205,20 @@ fn unreadable_replies_are_wrong_and_counted_and_failures_are_not_scored() {
     assert!(scores.warnings[0].contains("1 of 1 replies have no label"), "{:?}", scores.warnings);
 }
 
+#[test]
+fn claims_that_were_shown_no_sentence_are_told() {
+    let benchmark = built(|config| config.conditions = vec!["bm25".into()]);
+    let mut bare = row();
+    bare["found"]["bm25"] = json!([]);
+    let (scores, _) = answered(&benchmark, bare, &[(OK, r#"{"label": "refutes", "evidence": []}"#)]);
+    assert_eq!(scores.warnings.len(), 1, "{:?}", scores.warnings);
+    assert!(
+        scores.warnings[0].starts_with("bm25: 1 of 1 claims were shown no sentence"),
+        "{:?}",
+        scores.warnings
+    );
+}
+
 /// A folder's name says nothing of what lies in it.
 #[test]
 fn the_split_is_that_of_the_file_of_the_rows() {
