@@ -122,6 +122,7 @@ impl State {
         self.answers += 1;
         self.unparsed += u64::from(reply.label.is_none());
         self.count(reply.rule, 1);
+        self.count("evidence: in another form", u64::from(reply.other_form));
         self.count("evidence: no number of a sentence", u64::from(reply.unknown));
         self.count("evidence: repeated", u64::from(reply.repeated));
         self.count("evidence: beyond the fifth", u64::from(reply.cut));
