@@ -379,7 +379,7 @@ fn the_order_of_predictions_changes_no_figure() {
     place.write("gold.jsonl", &lines(&gold));
     let mut rows = labels(&gold);
     for (n, row) in rows.iter_mut().enumerate() {
-        row["claim"] = json!("甲".repeat(if n % 3 == 0 { 18_000 } else { 10 }));
+        row["claim"] = json!("甲".repeat(if n.is_multiple_of(3) { 18_000 } else { 10 }));
         let evidence = gold[(n * 5) % gold.len()]["evidence"][0][0].clone();
         row["predicted_evidence"] =
             if evidence.is_array() { json!([[evidence[2], evidence[3]]]) } else { json!([]) };
