@@ -112,9 +112,13 @@ impl Place {
     }
 
     fn score(&self, predictions: &str) -> Finished {
+        self.score_by(predictions, "d/data/dev.jsonl", &[])
+    }
+
+    fn score_by(&self, predictions: &str, gold: &str, more: &[&str]) -> Finished {
         let mut command = harness();
         command.args(["score", "--benchmark", "cfever", "--predictions"]).arg(self.path(predictions));
-        finish(command.arg("--data").arg(self.path("d/data/dev.jsonl")))
+        finish(command.arg("--data").arg(self.path(gold)).args(more))
     }
 }
 
@@ -247,14 +251,18 @@ fn from_the_dump_to_the_submission() {
         let of_cap = metrics.iter().filter(|m| m["group"] == json!({"cap": cap})).count();
         assert_eq!(of_cap, 5, "{cap}");
     }
-    // Without any sentence there is no FEVER Score.
+    // Without any sentence the figures are those that the published scorer gives, with what they mean.
     let mut bare = rows.clone();
     for row in &mut bare {
         row["predicted_evidence"] = json!([]);
     }
     place.write("bare.jsonl", &lines(&bare));
     let scored = place.score("bare.jsonl").exits_with(0).says("no prediction names a sentence");
-    assert_eq!(cell(&scored.stdout, &["predictions", "official"], 4), "NA");
+    let official = |column| cell(&scored.stdout, &["predictions", "official"], column);
+    let undecidable = |row: &&Value| row["predicted_label"] == "NOT ENOUGH INFO";
+    let right = gold.iter().zip(&bare).filter(|(gold, row)| gold["label"] == row["predicted_label"]);
+    let strict = right.map(|(_, row)| row).filter(undecidable).count();
+    assert_eq!([4, 5, 6].map(official), [percent(strict), "100.00".to_owned(), "0.00".to_owned()]);
 
     // What is wrong is told with ids; nothing is scored.
     let mut broken = rows.clone();
@@ -282,6 +290,105 @@ fn from_the_dump_to_the_submission() {
     let mut command = harness();
     let command = command.args(["score", "--benchmark", "ccfqa", "--predictions", "x"]);
     finish(command).exits_with(2).says("`ccfqa` has no form of files of predictions");
+}
+
+/// A right label for each claim, and no sentence.
+fn labels(gold: &[Value]) -> Vec<Value> {
+    let label =
+        |row: &Value| json!({"id": row["id"], "predicted_label": row["label"], "predicted_evidence": []});
+    gold.iter().map(label).collect()
+}
+
+#[test]
+fn faults_of_predictions_and_of_gold_are_told_where_they_stand() {
+    let place = Place::new();
+    let gold = place.rows("d/data/dev.jsonl");
+    let rows = labels(&gold);
+    let reversed: Vec<Value> = rows.iter().rev().cloned().collect();
+    place.write("p.jsonl", &lines(&rows));
+    place.write("r.jsonl", &lines(&reversed));
+    // A fault of the gold is one of its file, in whichever order the predictions are.
+    let mut odd = gold.clone();
+    odd[2]["label"] = json!("yes");
+    place.write("odd.jsonl", &lines(&odd));
+    for predictions in ["p.jsonl", "r.jsonl"] {
+        let told = "odd.jsonl:3: gold row 102: `label` is `yes`";
+        place.score_by(predictions, "odd.jsonl", &[]).exits_with(2).says(told);
+    }
+    // A fault of a prediction has its line in another order too.
+    let mut broken = reversed.clone();
+    broken[4]["predicted_evidence"] = Value::Null;
+    place.write("broken.jsonl", &lines(&broken));
+    place
+        .score("broken.jsonl")
+        .exits_with(2)
+        .says("broken.jsonl:5: prediction of id 119: `predicted_evidence`");
+    let mut bytes = lines(&reversed).into_bytes();
+    bytes.extend(b"\xff\n");
+    std::fs::write(place.path("bytes.jsonl"), bytes).unwrap();
+    place.score("bytes.jsonl").exits_with(2).says("bytes.jsonl:25: not valid UTF-8");
+    // Two rows with one id, and no row at all.
+    let twice = |rows: &[Value]| [rows, &rows[..1]].concat();
+    place.write("twice-gold.jsonl", &lines(&twice(&gold)));
+    place.write("twice.jsonl", &lines(&twice(&rows)));
+    let told = "twice-gold.jsonl: there are 2 gold rows of id 100";
+    for predictions in ["twice.jsonl", "r.jsonl"] {
+        place.score_by(predictions, "twice-gold.jsonl", &[]).exits_with(2).says(told);
+    }
+    place.write("blank.jsonl", "\n");
+    for predictions in ["blank.jsonl", "r.jsonl"] {
+        place.score_by(predictions, "blank.jsonl", &[]).exits_with(2).says("blank.jsonl: holds no rows");
+    }
+    // No row falls out of the label accuracy.
+    let mut pages = rows.clone();
+    pages[3] = json!({"id": 103, "predicted_pages": ["甲湖_(測試)"]});
+    place.write("pages.jsonl", &lines(&pages));
+    place
+        .score("pages.jsonl")
+        .exits_with(2)
+        .says("pages.jsonl:4: prediction of id 103: there is no `predicted_label`");
+}
+
+/// What comes from a pipe can be read once, which is enough in the order of the gold.
+#[cfg(unix)]
+#[test]
+fn predictions_from_a_pipe_are_scored_in_the_order_of_the_gold() {
+    use std::io::Write as _;
+    use std::process::Stdio;
+
+    let place = Place::new();
+    let mut rows = labels(&place.rows("d/data/dev.jsonl"));
+    let piped = |text: String| -> Finished {
+        let mut command = harness();
+        command.args(["score", "--benchmark", "cfever", "--predictions", "/dev/stdin", "--data"]);
+        command.arg(place.path("d/data/dev.jsonl")).stdin(Stdio::piped());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+        child.wait_with_output().unwrap().into()
+    };
+    piped(lines(&rows)).exits_with(0);
+    rows.reverse();
+    piped(lines(&rows)).exits_with(2).says("/dev/stdin: can be read only once").says("save it to a file");
+}
+
+/// More than is held at a time, with long rows and in another order.
+#[test]
+fn the_order_of_predictions_changes_no_figure() {
+    let place = Place::new();
+    let gold = claims(0, 1200);
+    place.write("gold.jsonl", &lines(&gold));
+    let mut rows = labels(&gold);
+    for (n, row) in rows.iter_mut().enumerate() {
+        row["claim"] = json!("甲".repeat(if n.is_multiple_of(3) { 18_000 } else { 10 }));
+        let evidence = gold[(n * 5) % gold.len()]["evidence"][0][0].clone();
+        row["predicted_evidence"] =
+            if evidence.is_array() { json!([[evidence[2], evidence[3]]]) } else { json!([]) };
+    }
+    place.write("p.jsonl", &lines(&rows));
+    let other: Vec<Value> = (0..rows.len()).map(|n| rows[(n * 7) % rows.len()].clone()).collect();
+    place.write("other.jsonl", &lines(&other));
+    let scores = |name| place.score_by(name, "gold.jsonl", &["--json"]).exits_with(0).stdout;
+    assert_eq!(scores("other.jsonl"), scores("p.jsonl"));
 }
 
 #[test]

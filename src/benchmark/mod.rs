@@ -22,6 +22,8 @@ mod watch;
 
 use std::path::Path;
 
+use thiserror::Error;
+
 use crate::model::{ModelIdentity, replay};
 use crate::prompt::PromptInfo;
 use crate::report::figure::Figure;
@@ -210,7 +212,7 @@ pub trait SubmissionScorer {
     fn id(&self, line: &str) -> Result<i64, String>;
 
     /// A gold row and the prediction for it; nothing is scored where their ids differ.
-    fn add(&mut self, gold: &str, prediction: &str) -> Result<SubmissionAdded, String>;
+    fn add(&mut self, gold: &str, prediction: &str) -> Result<SubmissionAdded, SubmissionFault>;
 
     /// The scores.
     fn finish(self: Box<Self>) -> BenchmarkScores;
@@ -219,8 +221,19 @@ pub trait SubmissionScorer {
 /// What became of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SubmissionAdded {
-    /// It was scored.
-    Scored,
+    /// It was scored; the id of both.
+    Scored(i64),
     /// The prediction is for another row.
     OtherId,
+}
+
+/// What is wrong with a pair, by the file that it stands in.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum SubmissionFault {
+    /// The gold row.
+    #[error("{0}")]
+    Gold(String),
+    /// The prediction.
+    #[error("{0}")]
+    Prediction(String),
 }

@@ -92,6 +92,9 @@ pub(super) fn prepare(
     progress.finish();
     let done = done?;
     print(&format!("{}\n", done.lines.join("\n")))?;
+    for warning in &done.warnings {
+        eprintln!("warning: {warning}");
+    }
     for problem in &done.problems {
         eprintln!("{problem}");
     }

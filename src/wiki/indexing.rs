@@ -101,6 +101,7 @@ pub fn build_index(
     runs.file.flush().map_err(WikiError::io(&runs_path))?;
     runs.parts.sort_unstable();
     let part = path.with_extension("part");
+    let _remove_part = Remove(&part);
     let out = BufWriter::with_capacity(1 << 20, File::create(&part).map_err(WikiError::io(&part))?);
     let facts = merge(&runs.parts, &runs_path, out, &lengths, check(store.note().as_bytes()));
     let facts = facts.map_err(WikiError::io(&part))?;

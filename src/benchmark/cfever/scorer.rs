@@ -34,6 +34,8 @@ struct State {
     unlabelled: u64,
     /// The most sentences that were shown with a claim.
     most_shown: usize,
+    /// Claims that should have been shown sentences and were shown none.
+    bare: u64,
 }
 
 /// Scores of one section.
@@ -55,6 +57,7 @@ impl CfeverScorer {
             unparsed: 0,
             unlabelled: 0,
             most_shown: 0,
+            bare: 0,
         };
         Self { states: conditions.iter().map(state).collect(), profile, candidates }
     }
@@ -102,6 +105,7 @@ impl State {
         self.counts.count(response.map(|response| response.outcome));
         let (gold, shown) = (gold(planned), shown(planned));
         self.most_shown = self.most_shown.max(shown.len());
+        self.bare += u64::from(self.condition.has_evidence() && shown.is_empty());
         // What a search found does not depend on the answer.
         if let Some(gold) = &gold {
             if self.condition.has_evidence() {
@@ -118,6 +122,7 @@ impl State {
         self.answers += 1;
         self.unparsed += u64::from(reply.label.is_none());
         self.count(reply.rule, 1);
+        self.count("evidence: in another form", u64::from(reply.other_form));
         self.count("evidence: no number of a sentence", u64::from(reply.unknown));
         self.count("evidence: repeated", u64::from(reply.repeated));
         self.count("evidence: beyond the fifth", u64::from(reply.cut));
@@ -153,10 +158,14 @@ impl Scorer for CfeverScorer {
                     state.unparsed, state.answers
                 ));
             }
-            if state.condition.has_evidence()
-                && state.counts.planned > 0
-                && state.most_shown < self.candidates
-            {
+            if state.bare > 0 {
+                warnings.push(format!(
+                    "{name}: {} of {} claims were shown no sentence, for their rows hold none: `harness prepare cfever` says \
+                     which pages its dump lacks",
+                    state.bare, state.counts.planned
+                ));
+            }
+            if state.most_shown > 0 && state.most_shown < self.candidates {
                 warnings.push(format!(
                     "{name}: no claim was shown more than {} sentences: the rows hold no more, though `max_candidates` is \
                      {} (harness prepare cfever --sentences)",

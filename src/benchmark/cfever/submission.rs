@@ -12,7 +12,7 @@ use serde::de::IgnoredAny;
 use super::node::{Node, gold_sets};
 use super::published_scorer::Published;
 use super::score::{Sheet, scores_of};
-use crate::benchmark::{BenchmarkScores, SubmissionAdded, SubmissionScorer};
+use crate::benchmark::{BenchmarkScores, SubmissionAdded, SubmissionFault, SubmissionScorer};
 use crate::metric::fever::{Gold, Label, Prediction, Sentence, pages};
 use crate::types::{Profile, shown};
 
@@ -46,18 +46,29 @@ struct PredictionLine<'a> {
     evidence: Option<IgnoredAny>,
 }
 
+/// What a prediction is found by; reading the rest would take most of the time.
+#[derive(Deserialize)]
+struct IdLine<'a> {
+    #[serde(borrow, default, deserialize_with = "there")]
+    id: Option<Node<'a>>,
+}
+
+/// What a gold row is found by.
+#[derive(Deserialize)]
+struct GoldIdLine {
+    id: i64,
+}
+
 /// A key that is there, be it null.
 fn there<'de: 'a, 'a, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Node<'a>>, D::Error> {
     Node::deserialize(deserializer).map(Some)
 }
 
-impl PredictionLine<'_> {
-    fn id(&self) -> Result<i64, String> {
-        match &self.id {
-            Some(Node::Int(id)) => Ok(*id),
-            Some(other) => Err(format!("`id` must be a whole number, found {}", other.kind())),
-            None => Err("the prediction has no `id`".to_owned()),
-        }
+fn whole(id: Option<&Node<'_>>) -> Result<i64, String> {
+    match id {
+        Some(Node::Int(id)) => Ok(*id),
+        Some(other) => Err(format!("`id` must be a whole number, found {}", other.kind())),
+        None => Err("the prediction has no `id`".to_owned()),
     }
 }
 
@@ -71,10 +82,41 @@ fn read<'a, T: Deserialize<'a>>(line: &'a str) -> Result<T, String> {
     serde_json::from_str(line).map_err(|e| format!("not a row of this form: {e}"))
 }
 
+/// A part that every prediction of a file has, or none: a row without it would fall out of its figures unnoticed.
+#[derive(Debug, Default)]
+struct Part {
+    /// Whether there is a prediction with it.
+    there: bool,
+    /// The first prediction without it.
+    without: Option<i64>,
+}
+
+impl Part {
+    /// One prediction more. Gives one that lacks what another has: this one, or the first of those before it.
+    fn lacking(&mut self, id: i64, there: bool) -> Option<i64> {
+        if !there {
+            self.without.get_or_insert(id);
+            return self.there.then_some(id);
+        }
+        let is_first = !std::mem::replace(&mut self.there, true);
+        self.without.filter(|_| is_first)
+    }
+}
+
+fn lacks(id: i64, what: &str) -> SubmissionFault {
+    SubmissionFault::Prediction(format!(
+        "prediction of id {id}: there is no {what}, though others of this file have it: every prediction must have it, \
+         or none"
+    ))
+}
+
 /// Scores predictions as they come.
 #[derive(Debug, Default)]
 pub(super) struct Scorer {
     sheet: Sheet,
+    /// Labels and evidence.
+    labels: Part,
+    pages: Part,
     /// Predictions that carry gold.
     carried: u64,
     /// Predictions of a label.
@@ -85,31 +127,43 @@ pub(super) struct Scorer {
 
 impl SubmissionScorer for Scorer {
     fn gold_id(&self, line: &str) -> Result<i64, String> {
-        read::<GoldLine<'_>>(line).map(|gold| gold.id)
+        read::<GoldIdLine>(line).map(|gold| gold.id)
     }
 
     fn id(&self, line: &str) -> Result<i64, String> {
-        read::<PredictionLine<'_>>(line)?.id()
+        whole(read::<IdLine<'_>>(line)?.id.as_ref())
     }
 
-    fn add(&mut self, gold: &str, raw: &str) -> Result<SubmissionAdded, String> {
-        let gold = read::<GoldLine<'_>>(gold).map_err(|e| format!("gold: {e}"))?;
-        let mut line = read::<PredictionLine<'_>>(raw)?;
-        let id = line.id()?;
+    fn add(&mut self, gold: &str, raw: &str) -> Result<SubmissionAdded, SubmissionFault> {
+        let gold = read::<GoldLine<'_>>(gold).map_err(SubmissionFault::Gold)?;
+        let mut line = read::<PredictionLine<'_>>(raw).map_err(SubmissionFault::Prediction)?;
+        let id = whole(line.id.as_ref()).map_err(SubmissionFault::Prediction)?;
         if id != gold.id {
             return Ok(SubmissionAdded::OtherId);
         }
         let domain = gold.domain.clone();
-        let gold = labelled(gold).map_err(|e| format!("gold row {id}: {e}"))?;
+        let gold = labelled(gold).map_err(|e| SubmissionFault::Gold(format!("gold row {id}: {e}")))?;
         self.carried += u64::from(line.label.is_some() || line.evidence.is_some());
-        let of_row = |problem: String| format!("prediction of id {id}: {problem}");
+        let of_row =
+            |problem: String| SubmissionFault::Prediction(format!("prediction of id {id}: {problem}"));
         let list = line.predicted_pages.take();
         let ranked = match &list {
             Some(list) => Some(titles(list).map_err(of_row)?),
             None => None,
         };
-        // A page retriever predicts nothing else.
-        if ranked.is_none() || line.predicted_label.is_some() || line.predicted_evidence.is_some() {
+        let predicts = line.predicted_label.is_some() || line.predicted_evidence.is_some();
+        match self.labels.lacking(id, predicts) {
+            // Of this row itself `checked` says more.
+            Some(other) if other == id => {}
+            Some(other) => return Err(lacks(other, "`predicted_label`")),
+            None => {
+                if let Some(other) = self.pages.lacking(id, ranked.is_some()) {
+                    return Err(lacks(other, "`predicted_pages`"));
+                }
+            }
+        }
+        // A page retriever predicts nothing else, in all of its file.
+        if ranked.is_none() || self.labels.there {
             let prediction = checked(&gold, line, raw).map_err(of_row)?;
             self.labelled += 1;
             self.with_evidence += u64::from(!prediction.evidence.is_empty());
@@ -119,7 +173,7 @@ impl SubmissionScorer for Scorer {
         if let Some(ranked) = ranked {
             self.sheet.add_pages(|k| pages(&gold, &ranked, k));
         }
-        Ok(SubmissionAdded::Scored)
+        Ok(SubmissionAdded::Scored(id))
     }
 
     fn finish(self: Box<Self>) -> BenchmarkScores {
@@ -130,14 +184,15 @@ impl SubmissionScorer for Scorer {
                 self.carried
             ));
         }
-        let evidence = self.with_evidence > 0;
-        if self.labelled > 0 && !evidence {
+        if self.labelled > 0 && self.with_evidence == 0 {
             warnings.push(
-                "no prediction names a sentence, so there is no FEVER Score: right undecidable claims alone would make it"
+                "no prediction names a sentence: right undecidable claims alone make the FEVER Score, and naming nothing \
+                 counts as a precision of 100. Answers to claims alone are no FEVER submission: the published FEVER Scores \
+                 are of systems with evidence"
                     .to_owned(),
             );
         }
-        let metrics = self.sheet.metrics(CONDITION, evidence);
+        let metrics = self.sheet.metrics(CONDITION, true);
         scores_of(Profile::Official, Vec::new(), metrics, warnings)
     }
 }

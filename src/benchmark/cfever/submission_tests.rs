@@ -9,18 +9,10 @@ const NEI: &str =
 fn scored(pairs: &[(&str, &str)]) -> BenchmarkScores {
     let mut scorer = Box::new(Scorer::default());
     for (gold, prediction) in pairs {
-        assert_eq!(scorer.add(gold, prediction), Ok(SubmissionAdded::Scored));
+        let added = scorer.add(gold, prediction).unwrap();
+        assert!(matches!(added, SubmissionAdded::Scored(_)), "{gold} {prediction}");
     }
     scorer.finish()
-}
-
-/// With the figures that are left out where no prediction names a sentence.
-fn with_fever_score(pairs: &[(&str, &str)]) -> BenchmarkScores {
-    let mut scorer = Scorer::default();
-    for (gold, prediction) in pairs {
-        assert_eq!(scorer.add(gold, prediction), Ok(SubmissionAdded::Scored));
-    }
-    scores_of(Profile::Official, Vec::new(), scorer.sheet.metrics(CONDITION, true), Vec::new())
 }
 
 fn value(scores: &BenchmarkScores, metric: &str) -> f64 {
@@ -81,7 +73,7 @@ fn malformed_predictions_are_refused_with_their_id_and_what_the_scorer_would_do(
     const PASS: &str = "would not have looked at it";
     #[track_caller]
     fn check(gold: &str, prediction: &str, parts: &[&str]) {
-        let error = Scorer::default().add(gold, prediction).unwrap_err();
+        let error = Scorer::default().add(gold, prediction).unwrap_err().to_string();
         for part in parts {
             assert!(error.contains(part), "`{part}` is not in: {error}");
         }
@@ -119,8 +111,13 @@ fn malformed_predictions_are_refused_with_their_id_and_what_the_scorer_would_do(
         &["expected one object a line, found a list"],
     );
     check(GOLD, &format!("[{}]", line(right, "[]")), &["expected one object a line, found a list"]);
-    check(r#"[7, "supports", [], "x"]"#, &line(right, "[]"), &["gold: expected one object a line"]);
-    check(r#"{"id": 7}"#, &line(right, "[]"), &["gold row 7: the row has no `label`"]);
+    for (gold, part) in [
+        (r#"[7, "supports", [], "x"]"#, "expected one object a line"),
+        (r#"{"id": 7}"#, "gold row 7: the row has no `label`"),
+    ] {
+        let fault = Scorer::default().add(gold, &line(right, "[]")).unwrap_err();
+        assert!(matches!(&fault, SubmissionFault::Gold(told) if told.contains(part)), "{fault:?}");
+    }
     let other = line(right, "[]").replace('7', "8");
     assert_eq!(Scorer::default().add(GOLD, &other), Ok(SubmissionAdded::OtherId));
     assert_eq!(Scorer::default().id(&other), Ok(8));
@@ -167,6 +164,7 @@ fn malformed_evidence_is_said_to_come_to_what_it_comes_to() {
         for (((label, sets), said), came) in cases.zip(columns) {
             let gold = format!(r#"{{"id": 7, "label": "{label}", "evidence": {sets}}}"#);
             let error = Scorer::default().add(&gold, &line(&format!("\"{said}\""), evidence)).unwrap_err();
+            let error = error.to_string();
             let told = error.rsplit("; ").next().unwrap();
             let expect: &[&str] = match came {
                 error if error.ends_with("Error") => &[error],
@@ -188,24 +186,62 @@ fn malformed_evidence_is_said_to_come_to_what_it_comes_to() {
     }
     // The sixth is cut off where the label is wrong.
     let sixth = line("\"refutes\"", TABLE[21].0);
-    assert!(Scorer::default().add(GOLD, &sixth).unwrap_err().contains("would not have looked at it"));
+    let error = Scorer::default().add(GOLD, &sixth).unwrap_err().to_string();
+    assert!(error.contains("would not have looked at it"), "{error}");
+}
+
+/// A row that lacks what others have would fall out of their figures.
+#[test]
+fn every_prediction_of_a_file_has_the_same_parts() {
+    let id = |id: i64, text: &str| text.replace("\"id\": 7", &format!("\"id\": {id}"));
+    let pages = r#"{"id": 7, "predicted_pages": ["甲湖"]}"#.to_owned();
+    let label = line("\"supports\"", "[]");
+    let both = pages.replace('}', r#", "predicted_label": "supports", "predicted_evidence": []}"#);
+    let errors = |lines: &[&str]| {
+        let mut scorer = Scorer::default();
+        let add = |(at, line): (i64, &&str)| scorer.add(&id(at, GOLD), &id(at, line)).err();
+        (1..).zip(lines).filter_map(add).map(|fault| fault.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(errors(&[&*pages, &*pages]), Vec::<String>::new());
+    assert_eq!(errors(&[&*both, &*both]), Vec::<String>::new());
+    let label_lacks = "there is no `predicted_label`";
+    for (lines, told) in [
+        // The first row with a label speaks for all those before it.
+        (&[&*pages, &*pages, &*both, &*both][..], &[(1, label_lacks)][..]),
+        (&[&*both, &*pages, &*pages], &[(2, label_lacks), (3, label_lacks)]),
+        (&[&*label, &*label, &*both], &[(1, "there is no `predicted_pages`")]),
+        (&[&*both, &*label], &[(2, "there is no `predicted_pages`")]),
+        (&[&*pages, r#"{"id": 7}"#], &[(2, "there is no `predicted_pages`")]),
+    ] {
+        let found = errors(lines);
+        assert_eq!(found.len(), told.len(), "{found:?}");
+        for (error, (id, part)) in found.iter().zip(told) {
+            assert!(error.starts_with(&format!("prediction of id {id}: {part}")), "{error}");
+        }
+    }
 }
 
 #[test]
-fn without_any_sentence_there_is_no_fever_score() {
+fn without_any_sentence_the_figures_stand_with_what_they_mean() {
     let (nei, wrong) = (line("\"NOT ENOUGH INFO\"", "[]"), line("\"refutes\"", "[]"));
     let pairs: [(&str, &str); 3] = [(NEI, &nei), (GOLD, &nei), (GOLD, &wrong)];
     let scores = scored(&pairs);
-    for metric in [score::FEVER_SCORE, score::PRECISION, score::RECALL, score::F1, score::RECIPE_FEVER] {
-        assert!(scores.metrics.iter().all(|value| value.metric != metric), "{metric}");
+    for (metric, expect) in [
+        (score::LABEL_ACCURACY, 100.0 / 3.0),
+        (score::FEVER_SCORE, 100.0 / 3.0),
+        (score::PRECISION, 100.0),
+        (score::RECALL, 0.0),
+        (score::F1, 0.0),
+        (score::RECIPE_FEVER, 0.0),
+    ] {
+        assert!((value(&scores, metric) - expect).abs() < 1e-9, "{metric}");
     }
-    assert!((value(&scores, score::LABEL_ACCURACY) - 100.0 / 3.0).abs() < 1e-9);
     assert!(scores.warnings[0].contains("no prediction names a sentence"), "{:?}", scores.warnings);
     let table = super::super::tables::all(&scores, &Published::default(), None, "dev").remove(0).markdown();
     let row = table.lines().find(|row| row.contains("| official")).unwrap();
     let cells: Vec<&str> = row.split('|').map(str::trim).collect();
-    assert_eq!(cells[3..5], ["33.33", "NA"], "{table}");
-    assert!(!table.contains("recipe |"), "{table}");
+    assert_eq!(cells[3..8], ["33.33", "33.33", "100.00", "0.00", "0.00"], "{table}");
+    assert!(table.contains("warning: no prediction names a sentence"), "{table}");
     let one = line("\"supports\"", r#"[["x", 0]]"#);
     assert_eq!(value(&scored(&[(NEI, &nei), (GOLD, &one)]), score::FEVER_SCORE), 50.0);
 }
@@ -284,7 +320,7 @@ fn published_dev_files_have_their_known_figures() {
     };
     let all_nei = rows.iter().map(nei).collect::<Vec<_>>().join("\n");
     let pairs: Vec<_> = gold.lines().zip(all_nei.lines()).collect();
-    block("dev_all_nei_empty", &with_fever_score(&pairs));
+    block("dev_all_nei_empty", &scored(&pairs));
     let oracle = |row: &serde_json::Value| {
         let sets = row["evidence"].as_array().unwrap();
         let nested = sets.iter().filter(|set| set[0].is_array());

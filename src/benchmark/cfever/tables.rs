@@ -86,7 +86,7 @@ impl<'a> Sheet<'a> {
         ];
         let mut rows = Vec::new();
         for condition in self.conditions() {
-            // Predictions that name no sentence have none either.
+            // Neither have predictions of pages alone.
             let with_evidence = Condition::parse(condition)
                 .map_or_else(|| self.find(FEVER_SCORE, condition, &[]).is_some(), Condition::has_evidence);
             let unparsed = self.find(REPLIES, condition, &[]).and_then(|value| value.counts.get("unparsed"));

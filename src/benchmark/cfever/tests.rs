@@ -205,6 +205,20 @@ fn unreadable_replies_are_wrong_and_counted_and_failures_are_not_scored() {
     assert!(scores.warnings[0].contains("1 of 1 replies have no label"), "{:?}", scores.warnings);
 }
 
+#[test]
+fn claims_that_were_shown_no_sentence_are_told() {
+    let benchmark = built(|config| config.conditions = vec!["bm25".into()]);
+    let mut bare = row();
+    bare["found"]["bm25"] = json!([]);
+    let (scores, _) = answered(&benchmark, bare, &[(OK, r#"{"label": "refutes", "evidence": []}"#)]);
+    assert_eq!(scores.warnings.len(), 1, "{:?}", scores.warnings);
+    assert!(
+        scores.warnings[0].starts_with("bm25: 1 of 1 claims were shown no sentence"),
+        "{:?}",
+        scores.warnings
+    );
+}
+
 /// A folder's name says nothing of what lies in it.
 #[test]
 fn the_split_is_that_of_the_file_of_the_rows() {
@@ -236,6 +250,16 @@ fn claims_without_labels_are_asked_and_exported_but_not_scored() {
     let mut check = benchmark.data_check().unwrap();
     check.add(&json!({"id": 5, "claim": "甲。"}), &crate::benchmark::data_check::NoMedia);
     assert_eq!(check.finish(), ["1 row instead of 3,000"]);
+    // Its claims repeat, its ids do not.
+    let of = |ids: &[i64]| {
+        let mut check = benchmark.data_check().unwrap();
+        for id in ids {
+            check.add(&json!({"id": id, "claim": "甲。"}), &crate::benchmark::data_check::NoMedia);
+        }
+        check.finish_part()
+    };
+    assert_eq!(of(&[5, 6, 7]), Vec::<String>::new());
+    assert_eq!(of(&[5, 6, 5]), ["a row has the id of another"]);
     let (scores, lines) =
         answered(&benchmark, json!({"id": 5, "claim": "甲。"}), &[(OK, r#"{"label":"refutes"}"#)]);
     assert!(scores.find(score::LABEL_ACCURACY, "claim_only", &[]).is_none());

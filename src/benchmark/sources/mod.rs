@@ -159,6 +159,9 @@ pub struct Expect {
     /// The columns that name a row between them.
     #[serde(default)]
     pub unique: Vec<String>,
+    /// Whether rows may be the same but for these columns: then copies are not looked for.
+    #[serde(default)]
+    pub repeats: bool,
     /// The languages, by the codes that the data use.
     #[serde(default)]
     pub languages: Vec<String>,

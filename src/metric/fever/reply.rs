@@ -35,6 +35,8 @@ pub struct Reply {
     pub evidence: Vec<usize>,
     /// The rule that read it, or that failed.
     pub rule: &'static str,
+    /// Items of the evidence that hold numbers in another form than they were asked for.
+    pub other_form: u32,
     /// Items of the evidence that are no number of a sentence.
     pub unknown: u32,
     /// Items that were there already.
@@ -77,15 +79,20 @@ pub fn read(reply: &str, sentences: usize) -> Reply {
 
 impl Reply {
     fn add(&mut self, item: &Value, sentences: usize) {
-        let number = match item {
-            Value::Number(number) => number.as_u64(),
-            // `3` and `[3]`, as the prompt writes it before each sentence.
-            Value::String(text) => {
-                text.trim().trim_start_matches('[').trim_end_matches(']').trim().parse().ok()
+        if let Some(number) = number(item) {
+            return self.add_number(number, sentences);
+        }
+        match numbers(item) {
+            None => self.unknown += 1,
+            Some(numbers) => {
+                self.other_form += 1;
+                numbers.into_iter().for_each(|number| self.add_number(number, sentences));
             }
-            _ => None,
-        };
-        let number = number.and_then(|number| usize::try_from(number).ok());
+        }
+    }
+
+    fn add_number(&mut self, number: u64, sentences: usize) {
+        let number = usize::try_from(number).ok();
         match number.filter(|number| (1..=sentences).contains(number)) {
             None => self.unknown += 1,
             Some(number) if self.evidence.contains(&number) => self.repeated += 1,
@@ -93,6 +100,49 @@ impl Reply {
             Some(number) => self.evidence.push(number),
         }
     }
+}
+
+/// The number of an item in the form that was asked for.
+fn number(item: &Value) -> Option<u64> {
+    match item {
+        Value::Number(number) => number.as_u64(),
+        // `3` and `[3]`, as the prompt writes it before each sentence.
+        Value::String(text) => text.trim().trim_start_matches('[').trim_end_matches(']').trim().parse().ok(),
+        _ => None,
+    }
+}
+
+/// The numbers of an item in another form that can mean nothing else: `2.0`, a list of one, a string of several. Where a
+/// part of it is no number it has none.
+fn numbers(item: &Value) -> Option<Vec<u64>> {
+    match item {
+        Value::Number(number) => {
+            let number = number.as_f64().filter(|number| number.fract() == 0.0)?;
+            (0.0..=1e6).contains(&number).then(|| vec![number as u64])
+        }
+        Value::String(text) => text.split([',', '，', '、', ';', '；']).map(numbered).collect(),
+        Value::Array(items) => match items.as_slice() {
+            [Value::Array(_)] => None,
+            [one] => number(one).map(|number| vec![number]).or_else(|| numbers(one)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// A number with the signs of a list around it, or with the prompt's word for it: `[3]`, `3.`, `３`, `編號3`.
+fn numbered(text: &str) -> Option<u64> {
+    let edge = |c: char| c.is_whitespace() || ['[', ']', '［', '］', '【', '】', ':', '：'].contains(&c);
+    let text = text.trim_matches(edge);
+    let text = text.strip_prefix("編號").or_else(|| text.strip_prefix("编号")).unwrap_or(text);
+    let text = text.trim_matches(edge);
+    let text = text.strip_suffix(['.', '．', '。']).unwrap_or(text);
+    let digit = |c: char| match c {
+        '0'..='9' => Some(c),
+        '０'..='９' => char::from_u32(u32::from(c) - u32::from('０') + u32::from('0')),
+        _ => None,
+    };
+    text.chars().map(digit).collect::<Option<String>>()?.parse().ok()
 }
 
 /// A field, its name in any case.
@@ -206,7 +256,45 @@ mod tests {
             r#"{"label": "supports", "evidence": [1, 13, 0, -2, 1.5, "x", [2], 2, 2, 3, 4, 5, 6, 7]}"#;
         let found = read(reply, 12);
         assert_eq!(found.evidence, [1, 2, 3, 4, 5]);
-        assert_eq!((found.unknown, found.repeated, found.cut), (6, 1, 2));
+        assert_eq!((found.unknown, found.repeated, found.cut), (5, 2, 2));
+    }
+
+    #[test]
+    fn numbers_in_another_form_are_read_and_counted() {
+        let read = |evidence: &str| {
+            let found = read(&format!(r#"{{"label": "supports", "evidence": {evidence}}}"#), 12);
+            (found.evidence, found.other_form, found.unknown)
+        };
+        for (evidence, numbers, forms) in [
+            (r#""1, 2""#, &[1, 2][..], 1),
+            (r#""[1, 3]""#, &[1, 3], 1),
+            (r#""1、[3]；4""#, &[1, 3, 4], 1),
+            ("[[1], [2]]", &[1, 2], 2),
+            (r#"[["2"], ["編號4"]]"#, &[2, 4], 2),
+            ("[1.0, 2.0]", &[1, 2], 2),
+            (r#"["１", "１２．"]"#, &[1, 12], 2),
+            (r#"["2.", "编号3", "編號：[4]"]"#, &[2, 3, 4], 3),
+            (r#"[1, "[2]", "3"]"#, &[1, 2, 3], 0),
+        ] {
+            assert_eq!(read(evidence), (numbers.to_vec(), forms, 0), "{evidence}");
+        }
+        for unknown in [
+            r#""1 and 2""#,
+            r#""1-3""#,
+            r#""1.5""#,
+            r#""甲, 1""#,
+            r#""編號""#,
+            r#""""#,
+            "[[1, 2]]",
+            "[[[1]]]",
+            "[[]]",
+            "[1.5]",
+            "[true]",
+            r#"[{"n": 1}]"#,
+        ] {
+            assert_eq!(read(unknown), (Vec::new(), 0, 1), "{unknown}");
+        }
+        assert_eq!(read(r#""1, 13""#), (vec![1], 1, 1), "the thirteenth was not shown");
     }
 
     proptest! {

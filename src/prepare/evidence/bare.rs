@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::claims::read_lines;
 use super::sources::{self, Sources};
-use super::{EvidenceAsked, EvidenceDone, EvidenceEvent, On, count_lines, finish, lock, shots};
+use super::{EvidenceAsked, EvidenceDone, EvidenceEvent, On, Unfinished, count_lines, finish, lock, shots};
 use crate::benchmark::cfever::row::{Found, NO_RETRIEVAL, gold_of};
 use crate::prepare::PrepareError;
 
@@ -50,6 +50,7 @@ pub(super) fn prepare(asked: &EvidenceAsked, on: On<'_>) -> Result<EvidenceDone,
 /// Writes the claims of a file with `found` added; gives their number.
 fn write(claims: &Path, found: &Value, path: &Path, on: On<'_>) -> Result<u64, PrepareError> {
     let part = path.with_extension("part");
+    let _unfinished = Unfinished(&part);
     let disk = || PrepareError::disk(&part);
     let mut out = BufWriter::new(File::create(&part).map_err(disk())?);
     let mut rows = 0;

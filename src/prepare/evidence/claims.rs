@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::sources::{Sources, Split};
-use super::{EvidenceAsked, EvidenceDone, EvidenceEvent, On, Retrieval, Settings, finish};
+use super::{EvidenceAsked, EvidenceDone, EvidenceEvent, On, Retrieval, Settings, Unfinished, finish};
 use crate::benchmark::cfever::row::{Candidate, Found, Shot, distinct, gold_of};
 use crate::metric::fever::Gold;
 use crate::prepare::PrepareError;
@@ -19,8 +19,11 @@ use crate::wiki::{Index, Page, Searcher, Store, best_sentences, dump, pages_for}
 
 /// Claims that are worked on together: enough for all processors, few enough for memory.
 const TOGETHER: usize = 256;
-/// Missing sentences that are named.
+/// Missing sentences and pages that are named.
 const NAMED: usize = 5;
+/// Of so many published pages one may lack without being a problem: the authors' own code passes over titles that their
+/// dump does not have. More of them say that the dump is another.
+const ONE_IN: u64 = 10;
 
 /// What rows of a split came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,8 +38,14 @@ pub(super) struct Facts {
     verifiable: u64,
     /// Of these, those for which the pages of a whole set were found.
     found: u64,
-    /// Pages that the dump does not have.
+    /// The published pages of all claims.
+    pages: u64,
+    /// Of these, those that the dump does not have.
     unknown_pages: u64,
+    /// The first of them.
+    unknown: Vec<String>,
+    /// Claims with nothing to be shown.
+    bare: u64,
     /// Gold sentences that the dump does not have.
     pub(super) missing: u64,
     /// The first of them.
@@ -55,9 +64,27 @@ impl Facts {
             ));
         }
         if self.unknown_pages > 0 {
-            parts.push(format!("{} pages are not in the dump", self.unknown_pages));
+            let among = self.unknown.join(", ");
+            parts.push(format!("{} pages are not in the dump (among them {among})", self.unknown_pages));
+        }
+        if self.bare > 0 {
+            parts.push(format!("{} claims without any sentence", self.bare));
         }
         parts.join(", ")
+    }
+
+    /// What is wrong where the dump is not the one that the published pages are of.
+    pub(super) fn other_dump(&self) -> Option<String> {
+        (self.unknown_pages * ONE_IN > self.pages).then(|| {
+            format!(
+                "{}: {} of {} published pages are not in the dump, among them {}: it is another dump than theirs, or a part \
+                 of it. `harness fetch cfever` says where theirs is; --retrieval own searches the pages that are there",
+                self.split,
+                self.unknown_pages,
+                self.pages,
+                self.unknown.join(", ")
+            )
+        })
     }
 }
 
@@ -169,17 +196,20 @@ impl Rows<'_> {
                 let titles =
                     titles.ok_or_else(|| wrong(format!("there are no published pages for claim {id}")))?;
                 let titles: Vec<String> = titles.iter().take(most).cloned().collect();
+                facts.pages = titles.len() as u64;
                 let mut pages = Vec::new();
                 for title in &titles {
                     match self.store.page(title)? {
                         Some(page) => pages.push(page),
-                        None => facts.unknown_pages += 1,
+                        None => facts.unknown.push(title.clone()),
                     }
                 }
                 (titles, pages)
             }
         };
+        facts.unknown_pages = facts.unknown.len() as u64;
         let bm25 = sentences(&claim, &found_pages, k, &[]);
+        facts.bare = u64::from(bm25.is_empty());
         let mut oracle = Vec::new();
         if let Some(gold) = &gold {
             if let Some(found) = crate::metric::fever::pages(gold, &titles, None) {
@@ -239,6 +269,7 @@ pub(super) fn write(
         path: &split.path,
     };
     let part = path.with_extension("part");
+    let _unfinished = Unfinished(&part);
     let disk = || PrepareError::disk(&part);
     let mut out = BufWriter::new(File::create(&part).map_err(disk())?);
     let mut hasher = blake3::Hasher::new();
@@ -253,7 +284,14 @@ pub(super) fn write(
             facts.rows += 1;
             facts.verifiable += made.facts.verifiable;
             facts.found += made.facts.found;
+            facts.pages += made.facts.pages;
             facts.unknown_pages += made.facts.unknown_pages;
+            for title in made.facts.unknown {
+                if facts.unknown.len() < NAMED && !facts.unknown.contains(&title) {
+                    facts.unknown.push(title);
+                }
+            }
+            facts.bare += made.facts.bare;
             facts.missing += made.facts.missing;
             let room = NAMED.saturating_sub(facts.examples.len());
             facts.examples.extend(made.facts.examples.into_iter().take(room));

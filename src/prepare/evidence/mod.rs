@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use super::PrepareError;
 use crate::benchmark::cfever::NAME;
 use crate::dataset::prepared::SourceRecord;
+use crate::types::Digest;
 use crate::wiki::{Index, Store, StoreBuilder, WikiError, build_index, dump};
 pub use bare::CLAIMS;
 use claims::{Facts, Wiki};
@@ -34,6 +35,10 @@ const RECORD: &str = "prepare.json";
 const VERSION: u32 = 2;
 /// Problems that are told one by one.
 const TOLD: usize = 20;
+/// The files of the authors' dump.
+const DUMP_FILES: u64 = 24;
+/// The pages of each, but for the last.
+const DUMP_PAGES: u64 = 50_000;
 
 /// Where the pages for a claim come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,6 +95,8 @@ pub struct Settings {
 pub struct EvidenceDone {
     /// Sentences on what was made or is there already.
     pub lines: Vec<String>,
+    /// What a user should know, though nothing need be wrong.
+    pub warnings: Vec<String>,
     /// What is wrong with the data, the first problems.
     pub problems: Vec<String>,
     /// All problems.
@@ -241,10 +248,12 @@ fn store(
         let facts = store.facts();
         done.lines.push(format!("{}: {} pages, made already", path.display(), facts.pages));
         faults.tell(done);
+        done.warnings.extend(other_dump(sources, facts.pages + faults.superseded));
         return Ok(store);
     }
     on(EvidenceEvent::Begins("pages", bytes));
     let part = path.with_extension("part");
+    let _unfinished = Unfinished(&part);
     let disk = || PrepareError::disk(&part);
     let out = BufWriter::with_capacity(1 << 20, File::create(&part).map_err(disk())?);
     let mut builder = StoreBuilder::new(out).map_err(disk())?;
@@ -283,7 +292,21 @@ fn store(
     finish(out, &part, path)?;
     done.lines.push(format!("{}: {} pages, {} sentences", path.display(), facts.pages, facts.sentences));
     faults.tell(done);
+    done.warnings.extend(other_dump(sources, facts.pages + faults.superseded));
     Ok(Store::open(path)?)
+}
+
+/// How a dump of so many pages differs from the authors'. It may be meant to.
+fn other_dump(sources: &Sources, pages: u64) -> Option<String> {
+    let (files, most) = (sources.dump.len() as u64, DUMP_FILES * DUMP_PAGES);
+    let is_theirs = files == DUMP_FILES && pages <= most && pages > most - DUMP_PAGES;
+    let many = if files == 1 { "file" } else { "files" };
+    (!is_theirs).then(|| {
+        format!(
+            "the dump is of {files} {many} with {pages} pages in all, the authors' of {DUMP_FILES} files with {DUMP_PAGES} \
+             each: where it is not meant to be another, parts of it are not there"
+        )
+    })
 }
 
 fn index(
@@ -329,7 +352,11 @@ fn rows(
     };
     let record_path = folder.join(RECORD);
     let file = |facts: &Facts| folder.join(format!("{}.jsonl", facts.split));
-    let is_whole = |facts: &Facts| std::fs::metadata(file(facts)).is_ok_and(|meta| meta.len() == facts.bytes);
+    let is_whole = |facts: &Facts| {
+        let path = file(facts);
+        std::fs::metadata(&path).is_ok_and(|meta| meta.len() == facts.bytes)
+            && hash_of(&path).is_ok_and(|hash| facts.blake3 == Some(hash))
+    };
     let earlier = std::fs::read(&record_path).ok();
     let earlier: Option<Record> = earlier.and_then(|text| serde_json::from_slice(&text).ok());
     let facts = match earlier {
@@ -354,6 +381,9 @@ fn rows(
     };
     for facts in facts {
         done.lines.push(format!("{}: {}", file(&facts).display(), facts.describe(sources.retrieval)));
+        if let Some(problem) = facts.other_dump() {
+            done.problem(problem);
+        }
         if facts.missing > 0 {
             done.problem(format!(
                 "{}: {} sentences of the gold are not in the dump, among them {}",
@@ -365,6 +395,12 @@ fn rows(
         done.rows.push(file(&facts));
     }
     Ok(())
+}
+
+fn hash_of(path: &Path) -> std::io::Result<Digest> {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(File::open(path)?)?;
+    Ok(Digest(*hasher.finalize().as_bytes()))
 }
 
 fn count_lines(path: &Path) -> Result<u64, PrepareError> {
@@ -382,6 +418,16 @@ fn count_lines(path: &Path) -> Result<u64, PrepareError> {
     }
 }
 
+/// The other name of a file that is being written: what lies there is removed where the file does not come to its end.
+struct Unfinished<'a>(&'a Path);
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        // Nothing lies there where the file has its own name.
+        let _ = std::fs::remove_file(self.0);
+    }
+}
+
 /// Ends a file that was written under another name: from now on it is there, and whole.
 fn finish(out: BufWriter<File>, part: &Path, path: &Path) -> Result<(), PrepareError> {
     let file = out.into_inner().map_err(|e| PrepareError::disk(part)(e.into_error()))?;
@@ -393,6 +439,7 @@ fn finish(out: BufWriter<File>, part: &Path, path: &Path) -> Result<(), PrepareE
 /// Writes a file under another name first.
 fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), PrepareError> {
     let part = path.with_extension("part");
+    let _unfinished = Unfinished(&part);
     let write = || -> std::io::Result<()> {
         let mut file = File::create(&part)?;
         file.write_all(bytes)?;
