@@ -193,8 +193,12 @@ impl<'a> Opened<'a> {
             DynamicImage::ImageLumaA8(image) => (2, image.into_raw()),
             DynamicImage::ImageRgb8(image) => (3, image.into_raw()),
             DynamicImage::ImageRgba8(image) => (4, image.into_raw()),
+            // Pillow takes the high byte of colours, and of grey with alpha. Grey alone it leaves at 16 bits, and cuts at 255
+            // when it makes RGB of it, so that nearly all becomes white: here it is the nearest of 256 levels.
             DynamicImage::ImageLuma16(_) => (1, image.into_luma8().into_raw()),
-            DynamicImage::ImageLumaA16(_) => (2, image.into_luma_alpha8().into_raw()),
+            DynamicImage::ImageLumaA16(image) => (2, high_bytes(image.into_raw())),
+            DynamicImage::ImageRgb16(image) => (3, high_bytes(image.into_raw())),
+            DynamicImage::ImageRgba16(image) => (4, high_bytes(image.into_raw())),
             _ if image.color().has_alpha() => (4, image.into_rgba8().into_raw()),
             _ => (3, image.into_rgb8().into_raw()),
         };
@@ -210,6 +214,10 @@ impl<'a> Opened<'a> {
 pub fn decode(bytes: &[u8]) -> Result<(Pixels, Vec<String>), ImageError> {
     let Decoded { pixels, steps } = Opened::new(bytes)?.decode(true)?;
     Ok((pixels, steps))
+}
+
+fn high_bytes(values: Vec<u16>) -> Vec<u8> {
+    values.into_iter().map(|value| (value >> 8) as u8).collect()
 }
 
 fn too_large(width: u32, height: u32) -> bool {
