@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{Place, root};
+use common::{Place, finish, root};
 use serde_json::{Value, json};
 
 /// Rows of SimpleVQA and the user's own; two images of the former are broken.
@@ -147,4 +147,27 @@ fn a_clip_is_refused_with_a_sentence() {
     let heard = responses.iter().find(|r| r["sample"] == "clip").unwrap();
     assert_eq!(heard["outcome"], "request_error");
     assert!(heard["error"].as_str().unwrap().contains("the model hears none"), "{heard}");
+}
+
+#[test]
+fn a_check_says_of_images_what_a_run_would() {
+    let place = place();
+    image::RgbImage::new(7, 2000).save(place.path("images/thin.png")).unwrap();
+    image::RgbImage::new(80, 60).save(place.path("images/small.bmp")).unwrap();
+    let rows = ["thin.png", "small.bmp"].map(|name| {
+        let row = json!({"id": name, "image": name, "question": "What is in the picture?", "reference": "x"});
+        format!("{row}\n")
+    });
+    std::fs::write(place.path("own.jsonl"), rows.concat()).unwrap();
+    let check = finish(&mut place.command("check", &[])).exits_with(2).says("3 problems found");
+    assert!(!check.stderr.contains("small.bmp"), "a bitmap is decoded: {}", check.stderr);
+    place.run(&[]).exits_with(1);
+    let responses = place.responses();
+    let failed: Vec<&Value> = responses.iter().filter(|r| r["outcome"] == "media_error").collect();
+    assert_eq!(failed.len(), 3);
+    for (response, text) in failed.iter().zip(["cut short", "60000 x 60000 pixels", "more than 200 times"]) {
+        let error = response["error"].as_str().unwrap();
+        assert!(error.contains(text) && check.stderr.contains(error), "{text}: {error}\n{}", check.stderr);
+        assert!(!error.contains("format ="), "a key that is refused for a local model: {error}");
+    }
 }

@@ -8,6 +8,7 @@ use image::{ColorType, DynamicImage, ExtendedColorType, ImageDecoder, ImageReade
 
 use super::error::ImageError;
 use super::frames;
+use super::header::ImageFacts;
 use super::resize::Pixels;
 use super::sniff;
 
@@ -153,13 +154,26 @@ impl<'a> Opened<'a> {
         if self.orientation >= 5 { (height, width) } else { (width, height) }
     }
 
-    /// The pixels of the first frame, upright where that is asked for, with 8 bits a channel: grey, grey and alpha, RGB or
-    /// RGBA.
-    pub(super) fn decode(self, upright: bool) -> Result<Decoded, ImageError> {
+    /// Format and size, as the header says them.
+    pub(super) fn facts(&self) -> ImageFacts {
+        let (width, height) = self.size;
+        ImageFacts { format: self.format, width, height }
+    }
+
+    /// Refuses a JPEG image whose end is missing, which decoders would fill up with grey.
+    pub(super) fn check_end(&self) -> Result<(), ImageError> {
         let format = self.format;
         if format == "jpeg" && !frames::jpeg_is_whole(self.bytes) {
             return Err(ImageError::Cut { format });
         }
+        Ok(())
+    }
+
+    /// The pixels of the first frame, upright where that is asked for, with 8 bits a channel: grey, grey and alpha, RGB or
+    /// RGBA.
+    pub(super) fn decode(self, upright: bool) -> Result<Decoded, ImageError> {
+        let format = self.format;
+        self.check_end()?;
         let mut steps = Vec::new();
         if self.animated {
             steps.push("first_frame".to_owned());
