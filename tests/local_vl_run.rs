@@ -134,6 +134,7 @@ fn a_limit_of_pixels_is_kept_and_told() {
         }
     }
     assert!(done.stdout.contains("images changed: at most 20000 pixels"), "{}", done.stdout);
+    assert!(!done.stdout.contains("clips of at most"), "the model hears none: {}", done.stdout);
 }
 
 #[test]

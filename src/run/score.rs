@@ -396,18 +396,18 @@ pub fn report(folder: &Path, scores: &Scores) -> Result<Vec<Table>, ScoreError> 
     let manifest = manifest_of(folder)?;
     let mut tables = Vec::new();
     let mut figures = Vec::new();
-    let mut facts_of: HashMap<String, &ManifestBenchmark> = HashMap::new();
+    let mut facts_of: HashMap<String, (&ManifestBenchmark, bool)> = HashMap::new();
     for (config, facts, benchmark) in sections(folder, &manifest, None)? {
         let Some(of_section) = scores.benchmarks.iter().find(|s| s.label == config.label) else { continue };
         let published = benchmark::published(&config.name)?;
         let compare_to = manifest.config.model.published_as.as_deref();
         for table in benchmark.tables(of_section, &published, compare_to) {
-            facts_of.insert(table.name.clone(), facts);
+            facts_of.insert(table.name.clone(), (facts, benchmark.has_clips()));
             tables.push(table);
         }
         let of_transcripts = [transcript_rates::table(of_section), transcript_languages::table(of_section)];
         for table in of_transcripts.into_iter().flatten() {
-            facts_of.insert(table.name.clone(), facts);
+            facts_of.insert(table.name.clone(), (facts, true));
             tables.push(table);
         }
         figures.extend(benchmark.figures(of_section));
@@ -481,8 +481,10 @@ fn shortened(revision: &str) -> String {
     revision.split(' ').map(short).collect::<Vec<_>>().join(" ")
 }
 
-/// What a table must still say when it is pasted elsewhere: whose it is, how and from what it was made.
-fn whose(manifest: &Manifest, facts: Option<&ManifestBenchmark>) -> Vec<String> {
+/// What a table must still say when it is pasted elsewhere: whose it is, how and from what it was made. With the facts of its
+/// section stands whether that may ask about clips.
+fn whose(manifest: &Manifest, of: Option<(&ManifestBenchmark, bool)>) -> Vec<String> {
+    let (facts, has_clips) = of.map_or((None, true), |(facts, has_clips)| (Some(facts), has_clips));
     let Manifest { config, model, sessions, .. } = manifest;
     let distinct = |values: Vec<String>| -> String {
         let mut seen = Vec::new();
@@ -543,7 +545,9 @@ fn whose(manifest: &Manifest, facts: Option<&ManifestBenchmark>) -> Vec<String> 
         Some(WindowRule::FirstAndLast) => "windows first and last".to_owned(),
         _ => format!("window {}", audio.window.as_str()),
     };
-    settings.push(format!("clips of at most {} s, {windows}", audio.max_seconds));
+    // A model that hears nothing takes no clips, whatever is asked.
+    let heard = has_clips && audio.max_seconds > 0.0;
+    settings.extend(heard.then(|| format!("clips of at most {} s, {windows}", audio.max_seconds)));
     settings.extend(config.model.image.words().map(|words| format!("images changed: {words}")));
     notes.push(format!("settings: {}", settings.join(", ")));
     notes.extend(facts.map(of_data));
