@@ -127,6 +127,9 @@ def jpegs():
     plain = jpeg(subsampling=0)
     near("jpeg-trailing.jpg", plain + b"\0\0trailing bytes", becomes=seen(plain))
     near("jpeg-padded.jpg", plain[:2] + b"\xff\xff\xff" + plain[2:], becomes=seen(plain))
+    # Between the first segment and the second.
+    behind = 4 + struct.unpack(">H", plain[4:6])[0]
+    near("jpeg-stray.jpg", plain[:behind] + b"\0stray bytes" + plain[behind:], becomes=seen(plain))
     odd("jpeg-cut.jpg", plain[:-40], becomes="is a jpeg image that is cut short")
     odd("jpeg-no-end.jpg", plain[:-2], becomes="is a jpeg image that is cut short")
     odd("jpeg-head.jpg", plain[:40], passes=HEADER, becomes="is a jpeg image that")
@@ -183,12 +186,16 @@ def pngs():
     def deep(channels, width=16, height=9):
         values = [(7919 * n) % 65536 for n in range(width * height * channels)]
         rows = [struct.pack(f">{width * channels}H", *values[y * width * channels :][: width * channels]) for y in range(height)]
-        eight = bytes((value + 128) // 257 for value in values)
+        # The high byte, as Pillow takes it of colours and of grey with alpha. Of grey alone it keeps the 16 bits, and cuts at
+        # 255 what is made RGB: nearly all becomes white. There the nearest of 256 levels is taken, which is no rule of Pillow.
+        eight = bytes((value + 128) // 257 if channels == 1 else value >> 8 for value in values)
         return rows, Image.frombytes({1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}[channels], (width, height), eight)
 
     for channels, colour, name in [(1, 0, "grey"), (2, 4, "grey-alpha"), (3, 2, "rgb"), (4, 6, "rgba")]:
         rows, eight = deep(channels)
-        odd(f"png-{name}-16.png", png(16, 9, 16, colour, rows), becomes=eight, steps=["depth:8"])
+        data = png(16, 9, 16, colour, rows)
+        assert channels == 1 or seen(data, "RGBA") == eight.convert("RGBA"), name
+        odd(f"png-{name}-16.png", data, becomes=eight, steps=["depth:8"])
     grey = [bytes([0x1B, 0xE4]), bytes([0x00, 0xFF])]
     values = bytes(85 * v for v in [0, 1, 2, 3, 3, 2, 1, 0, 0, 0, 0, 0, 3, 3, 3, 3])
     odd("png-grey-2.png", png(8, 2, 2, 0, grey), becomes=Image.frombytes("L", (8, 2), values))

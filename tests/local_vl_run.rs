@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{Place, root};
+use common::{Place, finish, root};
 use serde_json::{Value, json};
 
 /// Rows of SimpleVQA and the user's own; two images of the former are broken.
@@ -134,6 +134,7 @@ fn a_limit_of_pixels_is_kept_and_told() {
         }
     }
     assert!(done.stdout.contains("images changed: at most 20000 pixels"), "{}", done.stdout);
+    assert!(!done.stdout.contains("clips of at most"), "the model hears none: {}", done.stdout);
 }
 
 #[test]
@@ -147,4 +148,28 @@ fn a_clip_is_refused_with_a_sentence() {
     let heard = responses.iter().find(|r| r["sample"] == "clip").unwrap();
     assert_eq!(heard["outcome"], "request_error");
     assert!(heard["error"].as_str().unwrap().contains("the model hears none"), "{heard}");
+}
+
+#[test]
+fn a_check_says_of_images_what_a_run_would() {
+    let place = place();
+    image::RgbImage::new(7, 2000).save(place.path("images/thin.png")).unwrap();
+    image::RgbImage::new(80, 60).save(place.path("images/small.bmp")).unwrap();
+    let rows = ["thin.png", "small.bmp"].map(|name| {
+        let row = json!({"id": name, "image": name, "question": "What is in the picture?", "reference": "x"});
+        format!("{row}\n")
+    });
+    std::fs::write(place.path("own.jsonl"), rows.concat()).unwrap();
+    let check = finish(&mut place.command("check", &[])).exits_with(2).says("3 problems found");
+    assert!(!check.stderr.contains("small.bmp"), "a bitmap is decoded: {}", check.stderr);
+    place.run(&[]).exits_with(1);
+    let responses = place.responses();
+    let failed: Vec<&Value> = responses.iter().filter(|r| r["outcome"] == "media_error").collect();
+    assert_eq!(failed.len(), 3);
+    for text in ["cut short", "60000 x 60000 pixels", "more than 200 times"] {
+        let mut errors = failed.iter().map(|response| response["error"].as_str().unwrap());
+        let error = errors.find(|error| error.contains(text)).unwrap();
+        assert!(check.stderr.contains(error), "{error}\n{}", check.stderr);
+        assert!(!error.contains("format ="), "a key that is refused for a local model: {error}");
+    }
 }

@@ -150,6 +150,11 @@ pub trait Benchmark: Send + Sync {
         false
     }
 
+    /// Whether its requests can hold clips: without any, tables do not say how clips are cut.
+    fn has_clips(&self) -> bool {
+        true
+    }
+
     /// The prompt texts in use: for manifest and tables.
     fn prompts(&self) -> Vec<PromptInfo>;
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::check_media::{self, Lines, Look};
+use super::check_media::{self, Lines, Look, Sight};
 use super::exit::{self, Failure};
 use super::progress::plural;
 use super::{CheckArgs, cascade, judge, open, print, probe, replay, temperature, weights};
@@ -102,17 +102,18 @@ pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
         }
         // Media of answers that are there already need not be there.
         let unread = matches!(limits.as_ref().map(|limits| &limits.audio), Some(AudioNeed::Unread));
+        let sight = Some(Sight::new(config, limits.as_ref()));
         let lines = match &recogniser {
             _ if unread => Lines::default(),
             None => {
-                let all = Look { clips: Some((config, limits.as_ref())), images: true };
+                let all = Look { clips: Some((config, limits.as_ref())), images: sight };
                 check_media::look(&one, all, &mut problems)?
             }
             // A recogniser gets the clips one by one, as it is asked about them.
             Some(recogniser) => {
-                let seen = check_media::look(&one, Look { clips: None, images: true }, &mut problems)?;
+                let seen = check_media::look(&one, Look { clips: None, images: sight }, &mut problems)?;
                 let one = TranscriptPlan::new(one, recogniser.asr.clone());
-                let heard = Look { clips: Some((config, Some(&recogniser.opened.limits))), images: false };
+                let heard = Look { clips: Some((config, Some(&recogniser.opened.limits))), images: None };
                 Lines { images: seen.images, ..check_media::look(&one, heard, &mut problems)? }
             }
         };

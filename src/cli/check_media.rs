@@ -1,5 +1,5 @@
-//! What `harness check` knows of clips and images: the header of each is read, so that a run does not find out after it was
-//! paid for.
+//! What `harness check` knows of clips and images: the header of each is looked at as the model gets it, so that a run does not
+//! find out after it was paid for.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Display;
@@ -8,10 +8,11 @@ use std::hash::Hash;
 use super::check::SHOWN;
 use super::exit::Failure;
 use super::progress::plural;
+use super::run::transform_of;
 use crate::config::RunConfig;
 use crate::config::endpoint::Transcode;
-use crate::media::{self, ImageFacts, MediaSource};
-use crate::model::{AudioNeed, MediaLimits};
+use crate::media::{self, ImageFacts, ImageTransform, MediaSource};
+use crate::model::{AudioNeed, ImageNeed, MediaLimits, PatchNeed};
 use crate::run::plan::Requests;
 use crate::types::{AudioSource, Window, shown};
 
@@ -87,8 +88,27 @@ impl<K: Eq + Hash> Looked<K> {
 pub(super) struct Look<'a> {
     /// The config, and what the model that hears takes; clips are not looked at without.
     pub(super) clips: Option<(&'a RunConfig, Option<&'a MediaLimits>)>,
-    /// Whether images are looked at.
-    pub(super) images: bool,
+    /// For what images are looked at; not at all without.
+    pub(super) images: Option<Sight>,
+}
+
+/// What becomes of images on their way to a model: what it wants of them, and what may be done to them.
+#[derive(Clone, Copy)]
+pub(super) struct Sight {
+    need: ImageNeed,
+    transform: ImageTransform,
+}
+
+/// What a local model wants whose files are not at hand: only what all of them refuse is known.
+const ANY_PATCHES: PatchNeed = PatchNeed { patch: 1, merge: 1, min_pixels: 1, max_pixels: u64::MAX };
+
+impl Sight {
+    /// That of the model that sees. `limits` is what it takes, where that is known.
+    pub(super) fn new(config: &RunConfig, limits: Option<&MediaLimits>) -> Self {
+        let model = config.model.answering();
+        let unknown = if model.local.is_some() { ImageNeed::Pixels(ANY_PATCHES) } else { ImageNeed::File };
+        Self { need: limits.map_or(unknown, |limits| limits.images), transform: transform_of(&model.image) }
+    }
 }
 
 /// A line about the clips and one about the images of a plan; none where there are none.
@@ -105,7 +125,7 @@ pub(super) fn look(
     problems: &mut Vec<String>,
 ) -> Result<Lines, Failure> {
     let mut clips = look.clips.map(|(config, limits)| Clips::new(config, limits));
-    let mut images = look.images.then(Images::new);
+    let mut images = look.images.map(Images::new);
     requests.each(&mut |request| {
         let Some(dataset) = requests.dataset(request.section) else { return true };
         let sample = &request.planned.sample;
@@ -211,20 +231,21 @@ struct Images {
     facts: ImagesFacts,
 }
 
-#[derive(Default)]
 struct ImagesFacts {
+    sight: Sight,
     formats: BTreeMap<&'static str, u64>,
     smallest: Option<ImageFacts>,
     largest: Option<ImageFacts>,
 }
 
 impl Images {
-    fn new() -> Self {
-        Self { looked: Looked::new("image"), facts: ImagesFacts::default() }
+    fn new(sight: Sight) -> Self {
+        let facts = ImagesFacts { sight, formats: BTreeMap::new(), smallest: None, largest: None };
+        Self { looked: Looked::new("image"), facts }
     }
 
     fn finish(self, problems: &mut Vec<String>) -> Option<String> {
-        let Self { looked, facts: ImagesFacts { formats, smallest, largest } } = self;
+        let Self { looked, facts: ImagesFacts { formats, smallest, largest, .. } } = self;
         let rest = looked.finish(problems);
         let all: u64 = formats.values().sum();
         let kinds = formats.iter().map(|(format, n)| format!("{n} {format}")).collect::<Vec<_>>().join(", ");
@@ -239,7 +260,7 @@ impl Images {
 
 impl ImagesFacts {
     fn add(&mut self, image: &MediaSource) -> Result<(), String> {
-        let facts = media::probe_image(image)?;
+        let facts = media::probe_image(image, &self.sight.need, &self.sight.transform)?;
         let size = |facts: &ImageFacts| (u64::from(facts.width) * u64::from(facts.height), facts.width);
         *self.formats.entry(facts.format).or_default() += 1;
         if self.smallest.is_none_or(|known| size(&facts) < size(&known)) {

@@ -58,15 +58,7 @@ fn original(bytes: &Bytes) -> Result<AsFile, String> {
         }
         Ok(format) => Ok(original(format, None)),
         // What it should have been is not known here: a clip or an image.
-        Err(audio::OtherFile::Html) => {
-            Err("is a web page (HTML), no clip and no image: its download failed or needs a login; fetch it again"
-                .to_owned())
-        }
-        Err(audio::OtherFile::NotAudio(what)) => Err(format!("is {what}, no clip and no image")),
-        Err(audio::OtherFile::Unknown(begin)) => {
-            Err(format!("is no clip and no image of a known format: it begins with the bytes {begin}"))
-        }
-        Err(other) => Err(other.to_string()),
+        Err(other) => Err(other.of_neither()),
     }
 }
 

@@ -15,9 +15,9 @@ mod wav;
 pub const PIPELINE: &str = "soxr_hq-1 logmel-1 wav16-1";
 
 pub use content::probe;
-pub use image::{Facts, ImageFacts, ImageTransform, look, probe_image};
+pub use image::{Facts, ImageFacts, ImageTransform, look};
 pub use keep::{AsFile, Form, as_file};
-pub use prepare::{MediaError, Preparer, Ready, ReadyImage, Transcode};
+pub use prepare::{MediaError, Preparer, Ready, ReadyImage, Transcode, probe_image};
 pub use source::{
     Cause, EMPTY_SAMPLES, Embedded, FileFacts, Joined, MediaContent, MediaSource, NO_SAMPLES, RawSamples,
     ReadError, ReadMedia, SampleValues,

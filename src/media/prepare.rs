@@ -9,7 +9,7 @@ use super::audio::mel::{MelError, MelExtractor};
 use super::audio::windows::cut;
 use super::audio::{AudioError, DecodeSpec};
 use super::content::Content;
-use super::image::{ImageError, ImageTransform, fit};
+use super::image::{self, ImageError, ImageFacts, ImageTransform, fit, probe_fit};
 use super::shelf::Shelf;
 use super::source::{FileFacts, MediaContent, MediaSource};
 use super::{sentence, wav};
@@ -299,23 +299,58 @@ fn read_image(
     source: &MediaSource,
     make: impl FnOnce(Bytes) -> Result<(PreparedImage, ImageRecord), String>,
 ) -> Result<ReadyImage, String> {
-    let file = source.facts().map_err(sentence)?;
-    let too_large = |bytes: u64| {
-        (bytes > MOST_IMAGE_BYTES)
-            .then(|| format!("has {bytes} bytes, more than any model takes of an image"))
-    };
-    if let Some(sentence) = too_large(file.bytes).filter(|_| !source.is_embedded()) {
-        return Err(sentence);
-    }
-    let bytes = match source.read()? {
-        MediaContent::File(bytes) => bytes,
-        MediaContent::Samples(_) => return Err("holds audio samples, not an image".to_owned()),
-    };
-    if let Some(sentence) = too_large(bytes.len() as u64) {
-        return Err(sentence);
-    }
-    let (image, record) = make(bytes)?;
+    let file = image_file(source)?;
+    let (image, record) = make(image_bytes(source)?)?;
     Ok(ReadyImage { image, record, file })
+}
+
+/// The facts of the file of an image. One that is too large is refused before it is read.
+fn image_file(source: &MediaSource) -> Result<FileFacts, String> {
+    let file = source.facts().map_err(sentence)?;
+    if !source.is_embedded() {
+        check_image_size(file.bytes)?;
+    }
+    Ok(file)
+}
+
+fn image_bytes(source: &MediaSource) -> Result<Bytes, String> {
+    match source.read()? {
+        MediaContent::File(bytes) => check_image_size(bytes.len() as u64).map(|()| bytes),
+        MediaContent::Samples(_) => Err("holds audio samples, not an image".to_owned()),
+    }
+}
+
+fn check_image_size(bytes: u64) -> Result<(), String> {
+    if bytes > MOST_IMAGE_BYTES {
+        return Err(format!("has {bytes} bytes, more than any model takes of an image"));
+    }
+    Ok(())
+}
+
+/// Format and size of an image that is to go to a model which wants `need`; what [`Preparer::image`] would refuse it with, as
+/// far as header and structure tell. Nothing is decoded. An error is a sentence that reads well after the source's name.
+pub fn probe_image(
+    source: &MediaSource,
+    need: &ImageNeed,
+    transform: &ImageTransform,
+) -> Result<ImageFacts, String> {
+    let probed = match need {
+        ImageNeed::None => return Err(MediaError::NotSeen.to_string()),
+        // Of a file of its own the header is all that is read.
+        ImageNeed::File if transform.is_nothing() => {
+            image_file(source)?;
+            return image::probe_image(source);
+        }
+        ImageNeed::File => {
+            image_file(source)?;
+            transform.probe(&image_bytes(source)?)
+        }
+        ImageNeed::Pixels(need) => {
+            image_file(source)?;
+            probe_fit(&image_bytes(source)?, need, transform)
+        }
+    };
+    probed.map_err(|error: ImageError| error.to_string())
 }
 
 /// A limit from which on every clip is short enough: Gemini's, the longest that a server states.

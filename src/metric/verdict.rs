@@ -165,7 +165,9 @@ pub type Graded = Result<(Grade, &'static str), &'static str>;
 
 /// SimpleVQA's judge reply for one answer, as the official scripts read it: code fences removed, a missing last brace
 /// added, the first value of the JSON object taken whatever its key. A reply that stops the official scorer is
-/// unparsed here.
+/// unparsed here. So are some that Python reads beyond what JSON allows: `NaN` and `Infinity`, halves of pairs of UTF-16,
+/// objects nested more than 127 deep. No verdict has any of these, and `judge.retries` asks again for a reply that
+/// cannot be read.
 pub fn grade(reply: &str) -> Graded {
     let mut text = reply.to_owned();
     for fence in ["```json", "```python", "```"] {

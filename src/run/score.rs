@@ -396,27 +396,25 @@ pub fn report(folder: &Path, scores: &Scores) -> Result<Vec<Table>, ScoreError> 
     let manifest = manifest_of(folder)?;
     let mut tables = Vec::new();
     let mut figures = Vec::new();
-    let mut facts_of: HashMap<String, &ManifestBenchmark> = HashMap::new();
+    let mut section_of: HashMap<String, TableOf<'_>> = HashMap::new();
     for (config, facts, benchmark) in sections(folder, &manifest, None)? {
         let Some(of_section) = scores.benchmarks.iter().find(|s| s.label == config.label) else { continue };
         let published = benchmark::published(&config.name)?;
         let compare_to = manifest.config.model.published_as.as_deref();
+        let of = TableOf { facts, scores: of_section, has_clips: benchmark.has_clips() };
         for table in benchmark.tables(of_section, &published, compare_to) {
-            facts_of.insert(table.name.clone(), facts);
+            section_of.insert(table.name.clone(), of);
             tables.push(table);
         }
         let of_transcripts = [transcript_rates::table(of_section), transcript_languages::table(of_section)];
         for table in of_transcripts.into_iter().flatten() {
-            facts_of.insert(table.name.clone(), facts);
+            section_of.insert(table.name.clone(), TableOf { has_clips: true, ..of });
             tables.push(table);
         }
         figures.extend(benchmark.figures(of_section));
     }
     for table in &mut tables {
-        let section = facts_of.get(&table.name).copied();
-        let of_section =
-            section.and_then(|facts| scores.benchmarks.iter().find(|scores| scores.label == facts.label));
-        table.notes.splice(0..0, whose(&manifest, section, of_section));
+        table.notes.splice(0..0, whose(&manifest, section_of.get(&table.name).copied()));
     }
     let to = folder.join("tables");
     std::fs::create_dir_all(&to).map_err(|source| FolderError::Io {
@@ -483,12 +481,18 @@ fn shortened(revision: &str) -> String {
     revision.split(' ').map(short).collect::<Vec<_>>().join(" ")
 }
 
+/// The section that a table is of.
+#[derive(Clone, Copy)]
+struct TableOf<'a> {
+    facts: &'a ManifestBenchmark,
+    scores: &'a BenchmarkScores,
+    /// Whether it may ask about clips.
+    has_clips: bool,
+}
+
 /// What a table must still say when it is pasted elsewhere: whose it is, how and from what it was made.
-fn whose(
-    manifest: &Manifest,
-    facts: Option<&ManifestBenchmark>,
-    scores: Option<&BenchmarkScores>,
-) -> Vec<String> {
+fn whose(manifest: &Manifest, of: Option<TableOf<'_>>) -> Vec<String> {
+    let facts = of.map(|of| of.facts);
     let Manifest { config, model, sessions, .. } = manifest;
     let distinct = |values: Vec<String>| -> String {
         let mut seen = Vec::new();
@@ -531,7 +535,9 @@ fn whose(
         "model: {} ({} {digest}{runs_here}), run {}, harness {versions}",
         model.name, model.model, manifest.run
     )];
-    notes.extend(config.model.cascade.iter().map(|cascade| transcript_rates::note(cascade, scores)));
+    notes.extend(
+        config.model.cascade.iter().map(|cascade| transcript_rates::note(cascade, of.map(|of| of.scores))),
+    );
     notes.extend(config.run.note.iter().map(|note| format!("note: {note}")));
     let generation = &config.generation;
     let mut settings = vec![draw_in_words(generation, config.temperature.as_ref())];
@@ -549,7 +555,9 @@ fn whose(
         Some(WindowRule::FirstAndLast) => "windows first and last".to_owned(),
         _ => format!("window {}", audio.window.as_str()),
     };
-    settings.push(format!("clips of at most {} s, {windows}", audio.max_seconds));
+    // A model that hears nothing takes no clips, whatever is asked.
+    let heard = of.is_none_or(|of| of.has_clips) && audio.max_seconds > 0.0;
+    settings.extend(heard.then(|| format!("clips of at most {} s, {windows}", audio.max_seconds)));
     settings.extend(config.model.image.words().map(|words| format!("images changed: {words}")));
     notes.push(format!("settings: {}", settings.join(", ")));
     notes.extend(facts.map(of_data));

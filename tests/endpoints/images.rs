@@ -102,3 +102,27 @@ fn a_check_reads_the_header_of_every_image() {
     }
     assert_eq!(server.counters().requests, 0);
 }
+
+#[test]
+fn a_check_looks_at_images_as_they_are_to_be_changed() {
+    let server = Loopback::start(Options::of("--strict --takes image")).unwrap();
+    let scene = Scene::new(1, &server.url(), "");
+    let mut bitmap = std::io::Cursor::new(Vec::new());
+    image::RgbImage::new(8, 6).write_to(&mut bitmap, image::ImageFormat::Bmp).unwrap();
+    let mut bomb = png(1, 30_000);
+    for at in [16, 20] {
+        bomb[at..at + 4].copy_from_slice(&100_000_u32.to_be_bytes());
+    }
+    ask(&scene, &[("small.bmp".to_owned(), bitmap.into_inner()), ("bomb.png".to_owned(), bomb)]);
+    let check = || crate::common::finish(&mut scene.place.command("check", &[])).exits_with(2);
+    check().says("small.bmp: is a BMP image, and only PNG, JPEG, WebP and GIF are sent");
+    scene.place.edit("[model.audio]", "[model.image]\nformat = \"png\"\n\n[model.audio]");
+    let done = check().prints("images    1, 8 x 6 to 8 x 6 pixels (1 bmp)").says("1 problem found");
+    // What a run says of it, word for word.
+    scene.run(&[]).exits_with(1);
+    let responses = scene.place.responses();
+    let failed: Vec<&Value> = responses.iter().filter(|r| r["outcome"] == "media_error").collect();
+    assert_eq!((failed.len(), &failed[0]["sample"]), (1, &json!("bomb.png")));
+    let error = failed[0]["error"].as_str().unwrap();
+    assert!(error.contains("declares 100000 x 100000 pixels") && done.stderr.contains(error), "{error}");
+}

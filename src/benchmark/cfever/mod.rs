@@ -322,6 +322,10 @@ impl Benchmark for Cfever {
         self.conditions.iter().map(|condition| self.draft(*condition, &row)).collect()
     }
 
+    fn has_clips(&self) -> bool {
+        false
+    }
+
     fn prompts(&self) -> Vec<PromptInfo> {
         needed(&self.conditions).iter().filter_map(|text| self.prompts.info(text.name)).collect()
     }

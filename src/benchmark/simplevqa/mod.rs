@@ -12,6 +12,8 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
+
 use super::build::{BuildError, Entry, PromptText, check_keys, check_names, check_prompts};
 use super::conditions::{Conditions, names_of};
 use super::judging::{JudgeMode, JudgeSetup, Judging};
@@ -333,6 +335,10 @@ impl Benchmark for SimpleVqa {
         self.conditions.iter().filter_map(|condition| self.draft(&row, *condition)).collect()
     }
 
+    fn has_clips(&self) -> bool {
+        false
+    }
+
     fn prompts(&self) -> Vec<PromptInfo> {
         needed(&self.conditions, self.variant)
             .iter()
@@ -379,8 +385,12 @@ impl Benchmark for SimpleVqa {
     fn scorer(&self, judge: Option<&JudgeSetup>) -> Box<dyn Scorer> {
         let confidence = self.conditions.iter().map(|c| (*c, self.asks_confidence(*c))).collect();
         let Categories { task, domain, cfq } = &self.categories;
-        let mapped =
-            score::Mapped { task: !task.is_empty(), domain: !domain.is_empty(), composites: !cfq.is_empty() };
+        let ids: BTreeSet<&String> = cfq.iter().collect();
+        let mapped = score::Mapped {
+            task: !task.is_empty(),
+            domain: !domain.is_empty(),
+            composites: ids.len() as u64,
+        };
         Box::new(score::SimpleVqaScorer::new(confidence, judge, self.profile, mapped))
     }
 
@@ -482,8 +492,11 @@ fn judge_departures(facts: &RunFacts<'_>) -> Vec<String> {
         ));
     }
     if judge.setup.runs != 1 {
-        found
-            .push(format!("{} judging runs, the paper has 1: figures are means over runs", judge.setup.runs));
+        found.push(format!(
+            "{} judging runs, the paper has 1: figures are means over runs, but composite questions and \
+             stated confidence go by the first run with a verdict",
+            judge.setup.runs
+        ));
     }
     found
 }

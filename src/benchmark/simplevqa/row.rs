@@ -107,14 +107,19 @@ fn categories(value: Option<&Value>) -> Map<String, Value> {
     found.unwrap_or_default()
 }
 
-/// A dictionary of strings as Python writes it: `{'a': 'b', "c": "it's"}`.
+/// A dictionary of strings as Python writes it: `{'a': 'b', "c": "it's"}`. What stands in place of a string (`None`, `True`, a
+/// number) is null: it is no category, and takes none from the others.
 fn python_dictionary(text: &str) -> Option<Map<String, Value>> {
     let mut rest = text.trim().strip_prefix('{')?.strip_suffix('}')?.trim();
     let mut found = Map::new();
     while !rest.is_empty() {
         let (key, after) = python_string(rest)?;
-        let (value, after) = python_string(after.trim_start().strip_prefix(':')?.trim_start())?;
-        found.insert(key, Value::String(value));
+        let after = after.trim_start().strip_prefix(':')?.trim_start();
+        let (value, after) = match python_word(after) {
+            Some(after) => (Value::Null, after),
+            None => python_string(after).map(|(text, after)| (Value::String(text), after))?,
+        };
+        found.insert(key, value);
         let after = after.trim_start();
         rest = match after.strip_prefix(',') {
             Some(next) => next.trim_start(),
@@ -125,6 +130,13 @@ fn python_dictionary(text: &str) -> Option<Map<String, Value>> {
     Some(found)
 }
 
+/// What follows the word or number that a text begins with.
+fn python_word(text: &str) -> Option<&str> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '+' | '-' | '_');
+    let rest = text.trim_start_matches(is_part);
+    (rest.len() < text.len()).then_some(rest)
+}
+
 /// The string that a text begins with, as Python writes it, and what follows.
 fn python_string(text: &str) -> Option<(String, &str)> {
     let quote = text.chars().next().filter(|c| matches!(c, '\'' | '"'))?;
@@ -133,12 +145,29 @@ fn python_string(text: &str) -> Option<(String, &str)> {
     while let Some((at, c)) = chars.next() {
         match c {
             c if c == quote => return Some((out, text.get(at + 1..)?)),
-            '\\' => match chars.next()?.1 {
-                'n' => out.push('\n'),
-                't' => out.push('\t'),
-                'r' => out.push('\r'),
-                other => out.push(other),
-            },
+            '\\' => {
+                let (at, escaped) = chars.next()?;
+                let digits = match escaped {
+                    'x' => 2,
+                    'u' => 4,
+                    'U' => 8,
+                    _ => 0,
+                };
+                out.push(match escaped {
+                    'n' => '\n',
+                    't' => '\t',
+                    'r' => '\r',
+                    'x' | 'u' | 'U' => {
+                        let code = u32::from_str_radix(text.get(at + 1..at + 1 + digits)?, 16).ok()?;
+                        // Half of a pair that stands alone is no character.
+                        char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER)
+                    }
+                    other => other,
+                });
+                for _ in 0..digits {
+                    chars.next();
+                }
+            }
             c => out.push(c),
         }
     }
@@ -172,6 +201,11 @@ mod tests {
             (json!("{'task_category': 't', 'x': \"it's\", 'y': 'a\\'b',}"), Some("t")),
             (json!("{}"), None),
             (json!("{'task_category': None}"), None),
+            (json!("{'subject_category': None, 'n': -1.5e3, 'b': True, 'task_category': 't'}"), Some("t")),
+            (json!("{'subject_category': None, 'task_category': '\\x74'}"), Some("t")),
+            (json!("{'x': '\\u4e2d', 'task_category': '\\U00000074', 'y': 1}"), Some("t")),
+            (json!("{'task_category': '\\x7', 'x': 'y'}"), None),
+            (json!("{'x': {'y': 1}, 'task_category': 't'}"), None),
             (json!("anything"), None),
             (Value::Null, None),
             (json!(7), None),
@@ -212,6 +246,15 @@ mod tests {
         assert!(error("data_id", json!(1012)).contains("data_id 1012 is of the other half"));
         let other = json!({"data_id": 5000, "language": "CN", "question": "q", "answer": "a"});
         assert_eq!(Row::read(&other, true).unwrap().language, Language::Cn);
+    }
+
+    #[test]
+    fn escapes_of_python_are_characters() {
+        let read = |text| python_string(text).map(|(text, rest)| (text, rest.to_owned()));
+        let is = |text: &str, rest: &str| Some((text.to_owned(), rest.to_owned()));
+        assert_eq!(read(r"'a\'\xe9\u4e2d\U0001f600\n' b"), is("a'\u{e9}\u{4e2d}\u{1f600}\n", " b"));
+        assert_eq!(read(r"'\ud800!'"), is("\u{fffd}!", ""));
+        assert_eq!(read(r"'\u4e'"), None);
     }
 
     proptest! {

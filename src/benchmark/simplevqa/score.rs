@@ -4,7 +4,7 @@
 //! An answer that a filter withheld, or that is empty, is not attempted. Calls of the judge that failed and replies that the authors' scorer
 //! would stop at are judge errors, a class of their own: what becomes of them is the config's to say.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::judging::{candidate, is_blocked};
 use super::{Condition, DOMAINS, ITEMS, NAME, TASKS};
@@ -49,18 +49,28 @@ const NAMED: usize = 5;
 /// Why a composite question was not answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Cause {
-    /// The simpler question is not answered either, and the answer told helps.
+    /// The simpler question is not answered either, and the answer told helps, or was not told.
     Image,
-    /// The simpler question is answered, and the question is not even with its answer told.
+    /// The simpler question is answered, or was not asked, and the question is not even with its answer told.
     Knowledge,
     /// Both.
     Both,
-    /// Neither.
+    /// Neither, of those that were looked for.
     Unnamed,
 }
 
 impl Cause {
     pub(super) const ALL: [Self; 4] = [Self::Image, Self::Knowledge, Self::Both, Self::Unnamed];
+
+    /// Whether it can be found where these questions are asked beside the original one.
+    fn shows(self, atomic: bool, hinted: bool) -> bool {
+        match self {
+            Self::Image => atomic,
+            Self::Knowledge => hinted,
+            Self::Both => atomic && hinted,
+            Self::Unnamed => atomic || hinted,
+        }
+    }
 
     fn of(atomic: bool, hinted: bool) -> Self {
         match (atomic, hinted) {
@@ -104,7 +114,8 @@ type Composite = [Option<Grade>; 3];
 pub(super) struct Mapped {
     pub(super) task: bool,
     pub(super) domain: bool,
-    pub(super) composites: bool,
+    /// The ids of composite questions that it names, each once.
+    pub(super) composites: u64,
 }
 
 /// Scores of one section.
@@ -117,9 +128,12 @@ pub(super) struct SimpleVqaScorer {
     /// Samples by group, of the first condition that asks all.
     planned: BTreeMap<(&'static str, String), u64>,
     samples: u64,
-    has_composites: bool,
+    /// Of these the composite ones.
+    composite_samples: u64,
     composites: BTreeMap<String, Composite>,
-    errors: Vec<String>,
+    /// Samples with judge errors, and the first of them in the order of the plan.
+    failing: BTreeSet<String>,
+    named: Vec<String>,
     same: SameAnswer,
 }
 
@@ -156,9 +170,10 @@ impl SimpleVqaScorer {
             tallies: conditions.into_iter().map(tally).collect(),
             planned: BTreeMap::new(),
             samples: 0,
-            has_composites: false,
+            composite_samples: 0,
             composites: BTreeMap::new(),
-            errors: Vec::new(),
+            failing: BTreeSet::new(),
+            named: Vec::new(),
             same: SameAnswer::default(),
         }
     }
@@ -209,7 +224,7 @@ impl SimpleVqaScorer {
         let first = self.tallies.iter().find(|tally| !tally.condition.is_composite());
         if first.is_some_and(|tally| planned.conditions.iter().any(|name| name == tally.condition.name())) {
             self.samples += 1;
-            self.has_composites |= planned.tags.contains_key(CFQ);
+            self.composite_samples += u64::from(planned.tags.contains_key(CFQ));
             for key in ["task", "domain"] {
                 if let Some(value) = planned.tags.get(key) {
                     *self.planned.entry((key, value.clone())).or_default() += 1;
@@ -261,7 +276,10 @@ impl SimpleVqaScorer {
         found.extend(self.same.warning("questions about images"));
         let errors: u64 = self.tallies.iter().map(|tally| tally.judge_errors).sum();
         if let (Some(judge), true) = (&self.judge, errors > 0) {
-            let more = errors.saturating_sub(self.errors.len() as u64);
+            // An answer may fail in each of several judging runs, and an item in each of several conditions.
+            let items = self.failing.len();
+            let of = if errors == items as u64 { String::new() } else { format!("{items} items: ") };
+            let more = items.saturating_sub(self.named.len());
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             let became = match judge.on_error {
                 OnJudgeError::Fail => {
@@ -272,8 +290,8 @@ impl SimpleVqaScorer {
                 OnJudgeError::Wrong => "they count as incorrect",
                 OnJudgeError::Na => "they count as not attempted",
             };
-            found
-                .push(format!("judge_error = {errors} (data_id {}{more}): {became}", self.errors.join(", ")));
+            let named = self.named.join(", ");
+            found.push(format!("judge_error = {errors} ({of}data_id {named}{more}): {became}"));
         }
         found
     }
@@ -305,8 +323,8 @@ impl Scorer for SimpleVqaScorer {
         } else {
             self.judge(&judge, planned, &candidate(&response.text, with_confidence), calls)
         };
-        if errors > 0 && self.errors.len() < NAMED {
-            self.errors.push(planned.sample.clone());
+        if errors > 0 && self.failing.insert(planned.sample.clone()) && self.named.len() < NAMED {
+            self.named.push(planned.sample.clone());
         }
         let Some(tally) = self.tallies.get_mut(at) else { return };
         tally.blocked += u64::from(blocked);
@@ -320,10 +338,11 @@ impl Scorer for SimpleVqaScorer {
                 }
             }
         }
-        let first = match judged.first() {
-            Some(Judged::Grade(grade)) => Some(*grade),
-            _ => None,
-        };
+        // Items and confidences are counted once, however often they are judged.
+        let first = judged.iter().find_map(|judged| match judged {
+            Judged::Grade(grade) => Some(*grade),
+            Judged::Left => None,
+        });
         if with_confidence {
             match (stated(&response.text).and_then(|stated| stated.confidence), first) {
                 (None, _) => tally.unstated += 1,
@@ -352,12 +371,18 @@ impl Scorer for SimpleVqaScorer {
                 }
             }
         }
-        if self.mapped.composites && self.samples > 0 && !self.has_composites {
-            warnings.push(
+        let unknown = self.mapped.composites.saturating_sub(self.composite_samples);
+        if unknown > 0 && self.samples > 0 {
+            warnings.push(if self.composite_samples == 0 {
                 "none of the ids under cfq is that of an item with another atomic question: the file of categories counts \
                  in other numbers than data_id"
-                    .to_owned(),
-            );
+                    .to_owned()
+            } else {
+                format!(
+                    "ids under cfq of no item of this run with another atomic question: {unknown} of {}",
+                    self.mapped.composites
+                )
+            });
         }
         let mut metrics = Vec::new();
         for tally in &self.tallies {
@@ -370,9 +395,10 @@ impl Scorer for SimpleVqaScorer {
                 metrics.extend(calibration(tally));
             }
         }
-        let asked = self.tallies.iter().map(|tally| tally.condition);
-        if asked.clone().any(Condition::is_composite) && asked.clone().any(|c| c == Condition::Original) {
-            metrics.extend(composites(&self.composites));
+        let asks = |condition: Condition| self.tallies.iter().any(|tally| tally.condition == condition);
+        let (atomic, hinted) = (asks(Condition::Atomic), asks(Condition::Hinted));
+        if (atomic || hinted) && asks(Condition::Original) {
+            metrics.extend(composites(&self.composites, atomic, hinted));
         }
         let model = self.judge.as_ref().is_some_and(|judge| judge.kind == JudgeKind::Model);
         BenchmarkScores {
@@ -463,8 +489,8 @@ fn calibration(tally: &Tally) -> Vec<MetricValue> {
     found
 }
 
-/// CO of composite questions by condition, the causes of wrong answers, and each item.
-fn composites(items: &BTreeMap<String, Composite>) -> Vec<MetricValue> {
+/// CO of composite questions by condition, the causes of wrong answers that the questions asked tell, and each item.
+fn composites(items: &BTreeMap<String, Composite>, asks_atomic: bool, asks_hinted: bool) -> Vec<MetricValue> {
     let conditions = [Condition::Original, Condition::Atomic, Condition::Hinted];
     let mut found = Vec::new();
     for (at, condition) in conditions.into_iter().enumerate() {
@@ -487,7 +513,10 @@ fn composites(items: &BTreeMap<String, Composite>) -> Vec<MetricValue> {
         let graded = [("original", right(*original)), ("atomic", right(*atomic)), ("hinted", right(*hinted))];
         let known = graded.into_iter().filter_map(|(name, right)| Some((name.to_owned(), u64::from(right?))));
         item.counts = known.collect();
-        if let (Some(false), Some(atomic), Some(hinted)) = (right(*original), right(*atomic), right(*hinted))
+        // A question that is not asked shows no cause.
+        let shown = |asks: bool, right: Option<bool>| if asks { right } else { Some(true) };
+        if let (Some(false), Some(atomic), Some(hinted)) =
+            (right(*original), shown(asks_atomic, right(*atomic)), shown(asks_hinted, right(*hinted)))
         {
             let cause = Cause::of(atomic, hinted);
             *causes.entry(cause).or_default() += 1;
@@ -496,7 +525,7 @@ fn composites(items: &BTreeMap<String, Composite>) -> Vec<MetricValue> {
         }
         each.push(item);
     }
-    for cause in Cause::ALL {
+    for cause in Cause::ALL.into_iter().filter(|cause| cause.shows(asks_atomic, asks_hinted)) {
         let count = causes.get(&cause).copied().unwrap_or_default();
         let share = (wrong > 0).then(|| count as f64 / wrong as f64 * 100.0);
         let mut value = figure(ATTRIBUTION, CFQ, tags("cause", &cause.name()), share, wrong);

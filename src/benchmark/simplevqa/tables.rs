@@ -184,14 +184,26 @@ impl<'a> Tables<'a> {
         }
     }
 
+    /// Said under figures for which each answer counts once, where it is judged several times.
+    fn of_first_run(&self) -> Option<String> {
+        let runs = self.scores.judge.as_ref()?.runs;
+        (runs > 1).then(|| {
+            format!("of {runs} judging runs the first with a verdict counts here; these figures are no means over runs")
+        })
+    }
+
     /// The paper's Table 5, and why answers are wrong.
     fn composites(&self) -> Option<Table> {
+        let asked = |condition: &Condition| {
+            self.scores.conditions.iter().any(|counts| counts.condition == condition.name())
+        };
         let conditions = [Condition::Original, Condition::Atomic, Condition::Hinted];
         let found = conditions.map(|condition| self.scores.find(CFQ_CORRECT, condition.name(), &[]));
         found.iter().any(Option::is_some).then(|| {
             let mut rows = Vec::new();
             let mut used = Vec::new();
-            for (condition, value) in conditions.into_iter().zip(found) {
+            let values = conditions.into_iter().zip(found);
+            for (condition, value) in values.filter(|(condition, _)| asked(condition)) {
                 let theirs = self.theirs(CFQ_CORRECT, condition, &[]);
                 used.extend(theirs);
                 rows.push(vec![
@@ -202,30 +214,16 @@ impl<'a> Tables<'a> {
                     Cell::number(theirs.map(|figure| figure.value), 2),
                 ]);
             }
-            let of = |cause: Cause| {
-                let value = self.scores.find(ATTRIBUTION, CFQ, &[("cause", cause.name())])?;
-                Some((value.counts.get("items").copied().unwrap_or(0), value.n))
-            };
-            if let [Some((image, n)), Some((knowledge, _)), Some((both, _)), Some((unnamed, _))] =
-                Cause::ALL.map(of)
-            {
-                for (what, items) in [
-                    ("wrong for want of understanding the image", image + both),
-                    ("wrong for want of background knowledge", knowledge + both),
-                    ("of these, only for want of understanding the image", image),
-                    ("of these, only for want of background knowledge", knowledge),
-                    ("of these, for both", both),
-                    ("of these, for neither", unnamed),
-                ] {
-                    let share = (n > 0).then(|| items as f64 / n as f64 * 100.0);
-                    rows.push(vec![
-                        Cell::text(what),
-                        Cell::number(share, 2),
-                        Cell::Count(items),
-                        Cell::Count(n),
-                        Cell::Empty,
-                    ]);
-                }
+            let (n, causes) = self.causes();
+            for (what, items) in causes {
+                let share = (n > 0).then(|| items as f64 / n as f64 * 100.0);
+                rows.push(vec![
+                    Cell::text(what),
+                    Cell::number(share, 2),
+                    Cell::Count(items),
+                    Cell::Count(n),
+                    Cell::Empty,
+                ]);
             }
             let mut notes = vec![
                 "items with a simpler (atomic) question behind theirs: asked as they are, the atomic question alone, and \
@@ -235,6 +233,11 @@ impl<'a> Tables<'a> {
                  and for want of background knowledge where it stays wrong with the answer told; not attempted is wrong"
                     .to_owned(),
             ];
+            let unasked = [Condition::Atomic, Condition::Hinted].into_iter();
+            notes.extend(unasked.filter(|condition| !asked(condition)).map(|condition| {
+                format!("`{}` was not asked, so its cause is not looked for", condition.name())
+            }));
+            notes.extend(self.of_first_run());
             if self.published.find("GPT-4o", Condition::Original.name(), CFQ_CORRECT, &[]).is_some() {
                 notes.push("the paper speaks of 559 items; its figures fit 569".to_owned());
             }
@@ -248,6 +251,37 @@ impl<'a> Tables<'a> {
                 notes,
             }
         })
+    }
+
+    /// Wrong answers to composite questions, and how many of them are for which cause: as far as the questions that were asked
+    /// tell.
+    fn causes(&self) -> (u64, Vec<(&'static str, u64)>) {
+        let of = |cause: Cause| {
+            let value = self.scores.find(ATTRIBUTION, CFQ, &[("cause", cause.name())])?;
+            Some((value.counts.get("items").copied().unwrap_or(0), value.n))
+        };
+        let (want_of_image, want_of_knowledge) =
+            ("wrong for want of understanding the image", "wrong for want of background knowledge");
+        match Cause::ALL.map(of) {
+            [Some((image, n)), Some((knowledge, _)), Some((both, _)), Some((unnamed, _))] => (
+                n,
+                vec![
+                    (want_of_image, image + both),
+                    (want_of_knowledge, knowledge + both),
+                    ("of these, only for want of understanding the image", image),
+                    ("of these, only for want of background knowledge", knowledge),
+                    ("of these, for both", both),
+                    ("of these, for neither", unnamed),
+                ],
+            ),
+            [Some((image, n)), None, None, Some((others, _))] => {
+                (n, vec![(want_of_image, image), ("wrong, and the atomic question is answered", others)])
+            }
+            [None, Some((knowledge, n)), None, Some((others, _))] => {
+                (n, vec![(want_of_knowledge, knowledge), ("wrong, and right with the answer told", others)])
+            }
+            _ => (0, Vec::new()),
+        }
     }
 
     fn items(&self) -> Option<Table> {
@@ -269,7 +303,7 @@ impl<'a> Tables<'a> {
             title: format!("{}: composite questions one by one", self.label()),
             columns: ["data_id", "original", "atomic", "hinted", "cause"].map(str::to_owned).into(),
             rows,
-            notes: notes::common(self.scores),
+            notes: self.of_first_run().into_iter().chain(notes::common(self.scores)).collect(),
         })
     }
 
@@ -304,6 +338,7 @@ impl<'a> Tables<'a> {
              draw empty ones at 0"
                 .to_owned(),
         ];
+        notes.extend(self.of_first_run());
         notes.extend(sources(&used));
         notes.extend(notes::common(self.scores));
         Some(Table {

@@ -398,6 +398,7 @@ fn other_data_are_found_out_and_the_image_comes_first() {
     assert!(benchmark.sample(1, blind.clone()).unwrap_err().contains("no `image`"));
     assert!(built(|config| config.conditions = names(&["text_only"])).sample(1, blind).is_ok());
 
+    assert!(!benchmark.has_clips(), "tables of images say nothing of clips");
     let drafts = benchmark.requests(&Sample { id: "0".into(), row: row(0) });
     let Prompt::Chat(messages) = &drafts[0].prompt else { panic!("a chat") };
     assert_eq!((drafts.len(), messages.len(), messages[0].role), (1, 1, Role::User));
@@ -502,6 +503,80 @@ fn composite_questions_tell_looking_from_knowing() {
 }
 
 #[test]
+fn one_question_beside_the_original_tells_one_cause() {
+    // Right answers by item: original, and the other question.
+    let right = [(true, true), (false, false), (false, true), (false, false)];
+    let of = |other: &str| {
+        let benchmark = built(|config| config.conditions = names(&["original", other]));
+        let scores = scored(&benchmark, &setup(OnJudgeError::Fail), 0..4, |id, condition| {
+            let right = right[id as usize];
+            let right = if condition == "original" { right.0 } else { right.1 };
+            (Outcome::Ok, format!("{id} {condition}"), reply(if right { RIGHT } else { WRONG }))
+        });
+        let tables = benchmark.tables(&scores, &Published::default(), None);
+        let table = tables.iter().find(|table| table.name == "simplevqa-cfq").unwrap().markdown();
+        (scores, table)
+    };
+    let (image, knowledge) =
+        ("| wrong for want of understanding the image", "| wrong for want of background knowledge");
+    let (scores, table) = of("atomic");
+    near(value(&scores, ATTRIBUTION, "cfq", &[("cause", "image")]), 200.0 / 3.0);
+    near(value(&scores, ATTRIBUTION, "cfq", &[("cause", "unnamed")]), 100.0 / 3.0);
+    assert!(scores.find(ATTRIBUTION, "cfq", &[("cause", "knowledge")]).is_none());
+    assert!(
+        table.contains(image) && !table.contains(knowledge) && !table.contains("| CO, hinted"),
+        "{table}"
+    );
+    assert!(table.contains("`hinted` was not asked"), "{table}");
+    let (scores, table) = of("hinted");
+    near(value(&scores, ATTRIBUTION, "cfq", &[("cause", "knowledge")]), 200.0 / 3.0);
+    assert!(scores.find(ATTRIBUTION, "cfq", &[("cause", "image")]).is_none());
+    assert!(
+        !table.contains(image) && table.contains(knowledge) && !table.contains("| CO, atomic"),
+        "{table}"
+    );
+}
+
+#[test]
+fn items_and_confidences_go_by_the_first_run_with_a_verdict() {
+    let benchmark = built(|config| {
+        config.conditions = names(&["original", "atomic"]);
+        config.variant = Some(Variant::WithConfidence);
+    });
+    let judge = JudgeSetup { runs: 3, ..setup(OnJudgeError::Exclude) };
+    let mut scorer = benchmark.scorer(Some(&judge));
+    for id in 0..7 {
+        let sample = benchmark.sample(1, row(id)).unwrap();
+        let text = format!("{{\"answer\": \"x{id}\", \"confidence_score\": 90}}");
+        for draft in benchmark.requests(&sample) {
+            let (planned, _) = draft.planned(Digest::of(sample.id.as_bytes()), NAME, &sample.id);
+            let calls = [0, 1, 2].map(|run| JudgeCall {
+                run,
+                outcome: Outcome::Ok,
+                reply: if run == 0 { "?".to_owned() } else { reply(RIGHT) },
+                shortened: false,
+            });
+            scorer.add(&planned, Some(&testing::response(Outcome::Ok, &text)), &calls);
+        }
+    }
+    let mut scores = scorer.finish();
+    for (metric, group) in [(CFQ_CORRECT, &[][..]), (ACCURACY, &[("confidence", "90")][..])] {
+        let found = scores.find(metric, "original", group).unwrap();
+        assert_eq!((found.value, found.n), (Some(100.0), 7), "{metric}");
+    }
+    // Calls and items are counted apart: one call in each of two conditions.
+    let told = "judge_error = 14 (7 items: data_id 0, 1, 2, 3, 4 and 2 more): they are in no score";
+    assert!(scores.warnings.iter().any(|warning| warning == told), "{:?}", scores.warnings);
+    scores.judge.as_mut().unwrap().runs = 3;
+    let tables = benchmark.tables(&scores, &Published::default(), None);
+    let says = |name: &str| {
+        let table = tables.iter().find(|table| table.name == format!("simplevqa-{name}")).unwrap();
+        table.notes.iter().any(|note| note.starts_with("of 3 judging runs the first with a verdict"))
+    };
+    assert!(says("cfq") && says("cfq-items") && says("calibration-original") && !says("main"));
+}
+
+#[test]
 fn stated_confidence_is_compared_with_being_right() {
     let benchmark = built(|config| config.variant = Some(Variant::WithConfidence));
     let scores = scored(&benchmark, &setup(OnJudgeError::Fail), 0..4, |id, _| {
@@ -575,6 +650,13 @@ fn answers_withheld_are_not_attempted_and_categories_must_fit_the_paper() {
     for text in ["names no task of these rows", "none of the ids under cfq"] {
         assert!(told.warnings.iter().any(|warning| warning.contains(text)), "{text}: {:?}", told.warnings);
     }
+    let some = Categories { cfq: names(&["1", "99999", "1"]), ..Categories::default() };
+    let benchmark_of_some = built(|config| config.categories = Some(some.clone()));
+    let told = scored(&benchmark_of_some, &setup(OnJudgeError::Fail), 0..4, |_, _| {
+        (Outcome::Ok, "x".into(), reply(RIGHT))
+    });
+    let expected = "ids under cfq of no item of this run with another atomic question: 1 of 2";
+    assert!(told.warnings.iter().any(|warning| warning == expected), "{:?}", told.warnings);
     let tables = benchmark.tables(&few, &crate::benchmark::published(NAME).unwrap(), Some("GPT-4o"));
     let tasks = tables.iter().find(|table| table.name == "simplevqa-task").unwrap().markdown();
     assert!(tasks.contains("LS: Logic & Science") && tasks.contains("58.7"), "{tasks}");

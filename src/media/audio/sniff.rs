@@ -46,6 +46,23 @@ pub enum OtherFile {
     Unknown(String),
 }
 
+impl OtherFile {
+    /// What is said of a file that should be a clip or an image, where it is not known which.
+    pub(crate) fn of_neither(&self) -> String {
+        match self {
+            Self::Html => {
+                "is a web page (HTML), no clip and no image: its download failed or needs a login; fetch it again"
+                    .to_owned()
+            }
+            Self::NotAudio(what) => format!("is {what}, no clip and no image that is read"),
+            Self::Unknown(begin) => {
+                format!("is no clip and no image of a known format: it begins with the bytes {begin}")
+            }
+            Self::Empty | Self::LfsPointer | Self::Convertible(..) => self.to_string(),
+        }
+    }
+}
+
 /// The name of a file's format in lists of formats, by its content; what is wrong with it where it is no audio
 /// file that could be sent as it is.
 pub(crate) fn format<R: Read + Seek>(reader: &mut R) -> io::Result<Result<&'static str, OtherFile>> {
@@ -88,6 +105,7 @@ fn name(head: &[u8]) -> Result<Container, OtherFile> {
     use OtherFile::{Convertible, NotAudio};
 
     let at = |place: usize, bytes: &[u8]| head.get(place..).is_some_and(|rest| rest.starts_with(bytes));
+    let brand = |names: &[&[u8; 4]]| at(4, b"ftyp") && names.iter().any(|name| at(8, *name));
     let has = |bytes: &[u8]| head.windows(bytes.len()).any(|window| window == bytes);
     let two = |mask: u8, value: u8| at(0, &[0xff]) && head.get(1).is_some_and(|byte| byte & mask == value);
 
@@ -116,6 +134,10 @@ fn name(head: &[u8]) -> Result<Container, OtherFile> {
         Convertible("FLAC in an Ogg container", Some("ogg"))
     } else if at(0, b"OggS") {
         Convertible("an Ogg file", Some("ogg"))
+    } else if brand(&[b"avif", b"avis"]) {
+        NotAudio("an AVIF image")
+    } else if brand(&[b"heic", b"heix", b"hevc", b"mif1", b"msf1", b"heif"]) {
+        NotAudio("a HEIF image")
     } else if at(4, b"ftyp") {
         Convertible("an MP4 or M4A file", Some("m4a"))
     } else if at(0, &[0x1a, 0x45, 0xdf, 0xa3]) {
@@ -207,6 +229,8 @@ mod tests {
         check(b"OggS\0\x02\0\0\0\0\0\0\0\0..............\x01\x1e\x01vorbis", "an Ogg Vorbis file");
         check(b"OggS", "an Ogg file");
         check(b"\0\0\0\x20ftypM4A ", "an MP4 or M4A file");
+        check(b"\0\0\0\x1cftypavif", "is an AVIF image, not audio");
+        check(b"\0\0\0\x18ftypmif1", "is a HEIF image, not audio");
         check(b"\x1a\x45\xdf\xa3", "a WebM or Matroska file");
         check(b"RIFX\0\0\0\0WAVE", "big-endian");
         check(b"RIFF\0\0\0\0WEBP", "a WebP image, not audio");

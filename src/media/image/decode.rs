@@ -8,6 +8,7 @@ use image::{ColorType, DynamicImage, ExtendedColorType, ImageDecoder, ImageReade
 
 use super::error::ImageError;
 use super::frames;
+use super::header::ImageFacts;
 use super::resize::Pixels;
 use super::sniff;
 
@@ -153,13 +154,26 @@ impl<'a> Opened<'a> {
         if self.orientation >= 5 { (height, width) } else { (width, height) }
     }
 
-    /// The pixels of the first frame, upright where that is asked for, with 8 bits a channel: grey, grey and alpha, RGB or
-    /// RGBA.
-    pub(super) fn decode(self, upright: bool) -> Result<Decoded, ImageError> {
+    /// Format and size, as the header says them.
+    pub(super) fn facts(&self) -> ImageFacts {
+        let (width, height) = self.size;
+        ImageFacts { format: self.format, width, height }
+    }
+
+    /// Refuses a JPEG image whose end is missing, which decoders would fill up with grey.
+    pub(super) fn check_end(&self) -> Result<(), ImageError> {
         let format = self.format;
         if format == "jpeg" && !frames::jpeg_is_whole(self.bytes) {
             return Err(ImageError::Cut { format });
         }
+        Ok(())
+    }
+
+    /// The pixels of the first frame, upright where that is asked for, with 8 bits a channel: grey, grey and alpha, RGB or
+    /// RGBA.
+    pub(super) fn decode(self, upright: bool) -> Result<Decoded, ImageError> {
+        let format = self.format;
+        self.check_end()?;
         let mut steps = Vec::new();
         if self.animated {
             steps.push("first_frame".to_owned());
@@ -193,8 +207,12 @@ impl<'a> Opened<'a> {
             DynamicImage::ImageLumaA8(image) => (2, image.into_raw()),
             DynamicImage::ImageRgb8(image) => (3, image.into_raw()),
             DynamicImage::ImageRgba8(image) => (4, image.into_raw()),
+            // Pillow takes the high byte of colours, and of grey with alpha. Grey alone it leaves at 16 bits, and cuts at 255
+            // when it makes RGB of it, so that nearly all becomes white: here it is the nearest of 256 levels.
             DynamicImage::ImageLuma16(_) => (1, image.into_luma8().into_raw()),
-            DynamicImage::ImageLumaA16(_) => (2, image.into_luma_alpha8().into_raw()),
+            DynamicImage::ImageLumaA16(image) => (2, high_bytes(image.into_raw())),
+            DynamicImage::ImageRgb16(image) => (3, high_bytes(image.into_raw())),
+            DynamicImage::ImageRgba16(image) => (4, high_bytes(image.into_raw())),
             _ if image.color().has_alpha() => (4, image.into_rgba8().into_raw()),
             _ => (3, image.into_rgb8().into_raw()),
         };
@@ -210,6 +228,10 @@ impl<'a> Opened<'a> {
 pub fn decode(bytes: &[u8]) -> Result<(Pixels, Vec<String>), ImageError> {
     let Decoded { pixels, steps } = Opened::new(bytes)?.decode(true)?;
     Ok((pixels, steps))
+}
+
+fn high_bytes(values: Vec<u16>) -> Vec<u8> {
+    values.into_iter().map(|value| (value >> 8) as u8).collect()
 }
 
 fn too_large(width: u32, height: u32) -> bool {

@@ -11,7 +11,7 @@ pub enum ImageError {
     /// More pixels than are decoded: a decompression bomb, or a very large image.
     #[error(
         "declares {width} x {height} pixels in {bytes} bytes, more than are decoded ({most} pixels): make it smaller, or \
-         send it as it is, without a transform under [model.image]"
+         leave its row out; an endpoint can get it as it is, without a transform under [model.image]"
     )]
     TooLarge {
         /// Its width.
@@ -68,7 +68,10 @@ pub enum ImageError {
         max: u64,
     },
     /// The end is missing.
-    #[error("is a {format} image that is cut short: get it again, or send it as it is, without a transform")]
+    #[error(
+        "is a {format} image that is cut short: get it again, or leave its row out; an endpoint can get it as it is, without a \
+         transform under [model.image]"
+    )]
     Cut {
         /// Its format.
         format: &'static str,

@@ -6,6 +6,7 @@
 
 use super::decode::{Decoded, Opened};
 use super::error::ImageError;
+use super::header::ImageFacts;
 use super::resize::{Filter, Pixels};
 use super::transform::{ImageTransform, over_white};
 use crate::model::PatchNeed;
@@ -48,6 +49,21 @@ pub fn patched_size((width, height): (u32, u32), need: &PatchNeed) -> Result<(u3
     Ok((to_width as u32, to_height as u32))
 }
 
+/// The size that an opened image gets.
+fn size_of(opened: &Opened<'_>, need: &PatchNeed, asked: &ImageTransform) -> Result<(u32, u32), ImageError> {
+    let need = PatchNeed { max_pixels: asked.max_pixels.unwrap_or(need.max_pixels), ..*need };
+    let seen = if asked.orient { opened.upright() } else { opened.size };
+    patched_size(seen, &need)
+}
+
+/// Format and size of an image; what [`fit`] would refuse it with by its header and its structure. Nothing is decoded.
+pub fn probe_fit(bytes: &[u8], need: &PatchNeed, asked: &ImageTransform) -> Result<ImageFacts, ImageError> {
+    let opened = Opened::new(bytes)?;
+    size_of(&opened, need, asked)?;
+    opened.check_end()?;
+    Ok(opened.facts())
+}
+
 /// The image of a file as the model gets it. Of `asked` only `max_pixels`, in place of the model's own, and `orient`
 /// count.
 pub fn fit(
@@ -58,10 +74,8 @@ pub fn fit(
     let opened = Opened::new(bytes)?;
     let source =
         ImageSource { format: opened.format.to_owned(), width: opened.size.0, height: opened.size.1 };
-    let need = PatchNeed { max_pixels: asked.max_pixels.unwrap_or(need.max_pixels), ..*need };
     // Refused before the work of decoding.
-    let seen = if asked.orient { opened.upright() } else { opened.size };
-    let (width, height) = patched_size(seen, &need)?;
+    let (width, height) = size_of(&opened, need, asked)?;
     let Decoded { mut pixels, mut steps } = opened.decode(asked.orient)?;
     if matches!(pixels.channels(), 2 | 4) {
         pixels = over_white(pixels);

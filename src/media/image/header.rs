@@ -12,7 +12,7 @@ use crate::types::AudioSource;
 /// What the header of an image says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImageFacts {
-    /// `png`, `jpeg`, `webp` or `gif`.
+    /// `png`, `jpeg`, `webp` or `gif`; where the image is to be decoded, `bmp` or `tiff` too.
     pub format: &'static str,
     /// Width in pixels.
     pub width: u32,
@@ -20,14 +20,14 @@ pub struct ImageFacts {
     pub height: u32,
 }
 
-/// Format and size of an image. An error is a sentence that reads well after the source's name.
+/// Format and size of an image that is to go as it is. An error is a sentence that reads well after the source's name.
 pub fn probe_image(source: &MediaSource) -> Result<ImageFacts, String> {
     if let MediaSource::File(path) = source {
         return facts(&mut BufReader::new(File::open(path).map_err(sentence)?)).map_err(|e| e.to_string());
     }
     match source.read()? {
         MediaContent::File(bytes) => facts_of(&bytes).map_err(|e| e.to_string()),
-        MediaContent::Samples(_) => Err("is audio, not an image".to_owned()),
+        MediaContent::Samples(_) => Err("holds audio samples, not an image".to_owned()),
     }
 }
 
@@ -45,12 +45,13 @@ pub enum Facts {
 pub fn look(source: &MediaSource) -> Result<Facts, String> {
     fn of(reader: &mut (impl Read + Seek)) -> Result<Facts, String> {
         let mut head = Vec::new();
-        reader.by_ref().take(64).read_to_end(&mut head).map_err(sentence)?;
+        reader.by_ref().take(512).read_to_end(&mut head).map_err(sentence)?;
         reader.seek(SeekFrom::Start(0)).map_err(sentence)?;
-        if sniff::format(&head).is_ok() {
+        if sniff::is_picture(&head) {
+            // One that is not sent gets its sentence here.
             return facts(reader).map(Facts::Image).map_err(|e| e.to_string());
         }
-        let format = audio::format(reader).map_err(sentence)?.map_err(|other| other.to_string())?;
+        let format = audio::format(reader).map_err(sentence)?.map_err(|other| other.of_neither())?;
         if matches!(format, "wav" | "flac") {
             reader.seek(SeekFrom::Start(0)).map_err(sentence)?;
             return audio::probe(reader).map(Facts::Audio).map_err(sentence);
@@ -179,7 +180,7 @@ struct Frame {
     whole: bool,
 }
 
-/// Walks the segments to the frame header.
+/// Walks the segments to the frame header. Every step moves forward, so the walk ends with the file.
 fn jpeg(reader: &mut (impl Read + Seek)) -> std::io::Result<Option<Frame>> {
     let mut place = reader.seek(SeekFrom::Start(2))?;
     loop {
@@ -191,12 +192,15 @@ fn jpeg(reader: &mut (impl Read + Seek)) -> std::io::Result<Option<Frame>> {
                 n => got += n,
             }
         }
-        let [0xff, marker, a, b, _, c, d, e, f, components] = head else { return Ok(None) };
+        let [first, marker, a, b, _, c, d, e, f, components] = head;
         let length = u16::from_be_bytes([a, b]);
-        match marker {
-            // Padding, and markers without a body.
-            0xff => place += 1,
-            0x01 | 0xd0..=0xd8 => place += 2,
+        let step = match marker {
+            // Stray bytes between segments, which decoders pass over too: on to the next marker.
+            _ if first != 0xff => head.iter().position(|byte| *byte == 0xff).unwrap_or(got) as u64,
+            // Padding: on to the last of it.
+            0xff => head.iter().take_while(|byte| **byte == 0xff).count() as u64 - 1,
+            // A stuffed byte, and markers without a body.
+            0x00 | 0x01 | 0xd0..=0xd8 => 2,
             0xc0..=0xcf if !matches!(marker, 0xc4 | 0xc8 | 0xcc) => {
                 let of = |pair| u32::from(u16::from_be_bytes(pair));
                 let size = (of([e, f]), of([c, d]));
@@ -205,12 +209,18 @@ fn jpeg(reader: &mut (impl Read + Seek)) -> std::io::Result<Option<Frame>> {
                 let whole = components > 0 && length >= least && reader.seek(SeekFrom::End(0))? >= end;
                 return Ok((got >= 9).then_some(Frame { size, components, whole }));
             }
-            _ if length < 2 || got < 4 => return Ok(None),
-            _ => place += 2 + u64::from(length),
-        }
-        if reader.seek(SeekFrom::Start(place))? != place || got < 4 {
+            // The end, or a picture whose size was not told before it.
+            0xd9 | 0xda => return Ok(None),
+            _ if length < 2 => return Ok(None),
+            _ => 2 + u64::from(length),
+        };
+        // Fewer are left than the shortest segment has.
+        if got < 4 {
             return Ok(None);
         }
+        place += step;
+        // From where it stands: a reader with a buffer keeps it, so that many short steps cost little.
+        reader.seek_relative(step as i64 - got as i64)?;
     }
 }
 
@@ -256,6 +266,25 @@ mod tests {
     }
 
     #[test]
+    fn stray_bytes_between_the_segments_of_a_jpeg_are_passed_over() {
+        for stray in
+            [&b"\0"[..], b"stray", b"more than the ten bytes of one look", b"\xff\0", b"\0\xff\xff\xff"]
+        {
+            // Behind the first segment, and before the one with the size.
+            for at in [8, 14] {
+                let file = [&JPEG[..at], stray, &JPEG[at..]].concat();
+                assert_eq!(of(&file), Ok(("jpeg", 106, 56)), "{stray:?} at {at}");
+            }
+        }
+        // A size behind the picture, or behind the end, is none.
+        for marker in [b"\xff\xda\0\x02", b"\xff\xd9\0\x02"] {
+            let file = [&JPEG[..8], marker, &JPEG[8..]].concat();
+            assert!(of(&file).unwrap_err().contains("header is damaged"), "{marker:?}");
+        }
+        assert!(of(&[&b"\xff\xd8\xff\xe0\0\x02"[..], &[7; 5000]].concat()).is_err());
+    }
+
+    #[test]
     fn damaged_headers_are_named() {
         let lossless = lossless();
         for whole in [PNG, GIF, JPEG, WEBP, WEBP_LARGE, &lossless[..]] {
@@ -291,6 +320,35 @@ mod tests {
             assert!(error.contains(" x ") && error.contains("there is nothing to see"), "{error}");
         }
         assert!(of(b"BM").unwrap_err().contains("BMP"));
+    }
+
+    #[test]
+    fn pictures_that_are_not_sent_are_no_clips() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.png");
+        for (bytes, expected) in [
+            (
+                &b"BM\x10\0\0\0\0\0\0\0\x36\0\0\0\x28\0"[..],
+                "is a BMP image, and only PNG, JPEG, WebP and GIF are sent",
+            ),
+            (b"II*\0\x08\0\0\0", "is a TIFF image, and only"),
+            (b"\0\0\0\x1cftypavif\0\0\0\0", "is an AVIF image, which is not read"),
+            (b"\0\0\0\x18ftypmsf1\0\0\0\0", "is a HEIF image, which is not read"),
+            (b"8BPS\0\x01", "is a Photoshop file, which is not read"),
+            (b"<html>login</html>", "is a web page (HTML), no clip and no image"),
+            (b"{\"error\": 404}", "is a text file, no clip and no image"),
+            (
+                b"\x07\x01\x02\xfe",
+                "is no clip and no image of a known format: it begins with the bytes 07 01 02 fe",
+            ),
+            (b"", "is empty"),
+        ] {
+            std::fs::write(&path, bytes).unwrap();
+            let error = look(&path.as_path().into()).unwrap_err();
+            assert!(error.starts_with(expected) && !error.contains("ffmpeg"), "{error}");
+        }
+        std::fs::write(&path, b"\0\0\0\x20ftypM4A \0\0\0\0").unwrap();
+        assert!(matches!(look(&path.as_path().into()), Ok(Facts::Audio(audio)) if audio.format == "m4a"));
     }
 
     #[test]

@@ -14,7 +14,7 @@ mod transform;
 
 pub use decode::decode;
 pub use error::ImageError;
-pub use fit::{fit, patched_size};
+pub use fit::{fit, patched_size, probe_fit};
 pub use header::{Facts, ImageFacts, look, probe_image};
 pub use resize::{Filter, Pixels};
 pub(super) use sniff::format;

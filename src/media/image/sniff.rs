@@ -18,7 +18,6 @@ pub(in crate::media) fn format(bytes: &[u8]) -> Result<&'static str, String> {
 /// The name of the format of an image that can be decoded, or a sentence on what the file is instead.
 pub(super) fn kind(bytes: &[u8]) -> Result<&'static str, String> {
     let at = |place: usize, magic: &[u8]| bytes.get(place..).is_some_and(|rest| rest.starts_with(magic));
-    let brand = |names: &[&[u8; 4]]| at(4, b"ftyp") && names.iter().any(|name| at(8, *name));
     if at(0, b"\x89PNG\r\n\x1a\n") {
         return Ok("png");
     }
@@ -40,27 +39,57 @@ pub(super) fn kind(bytes: &[u8]) -> Result<&'static str, String> {
     if at(0, b"II*\0") || at(0, b"MM\0*") {
         return Ok("tiff");
     }
+    Err(match other(bytes) {
+        Some(Other::NotRead(what)) => {
+            format!("is {what}, which is not read: convert it to PNG, JPEG or WebP")
+        }
+        Some(Other::NoFile(sentence)) => sentence.to_owned(),
+        None => {
+            let bytes: Vec<String> = bytes.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+            format!(
+                "is no image that is known: it begins with the bytes {}; expected PNG, JPEG, WebP, GIF, BMP or TIFF",
+                bytes.join(" ")
+            )
+        }
+    })
+}
+
+/// A file that is known, and no image that can be decoded.
+enum Other {
+    /// A picture, or pages, of another format.
+    NotRead(&'static str),
+    /// What stands in place of a file: a sentence on it.
+    NoFile(&'static str),
+}
+
+/// Whether a file is a picture, sent or not: then it is no clip.
+pub(super) fn is_picture(bytes: &[u8]) -> bool {
+    kind(bytes).is_ok() || matches!(other(bytes), Some(Other::NotRead(_)))
+}
+
+fn other(bytes: &[u8]) -> Option<Other> {
+    let at = |place: usize, magic: &[u8]| bytes.get(place..).is_some_and(|rest| rest.starts_with(magic));
+    let brand = |names: &[&[u8; 4]]| at(4, b"ftyp") && names.iter().any(|name| at(8, *name));
     let text = || bytes.get(..512).unwrap_or(bytes).trim_ascii_start().to_ascii_lowercase();
-    let other = if bytes.is_empty() {
-        return Err("is empty (0 bytes): fetch or copy it again".to_owned());
+    let what = if bytes.is_empty() {
+        return Some(Other::NoFile("is empty (0 bytes): fetch or copy it again"));
     } else if at(0, b"version https://git-lfs") {
-        return Err(
-            "is a Git LFS pointer, not the file itself: run `git lfs pull` in its repository".to_owned()
-        );
+        return Some(Other::NoFile(
+            "is a Git LFS pointer, not the file itself: run `git lfs pull` in its repository",
+        ));
     } else if [&b"<!doctype html"[..], b"<html", b"<head"].iter().any(|start| text().starts_with(start)) {
-        return Err(
-            "is a web page (HTML), not an image: its download failed or needs a login; fetch it again"
-                .to_owned(),
-        );
+        return Some(Other::NoFile(
+            "is a web page (HTML), not an image: its download failed or needs a login; fetch it again",
+        ));
     } else if text().starts_with(b"<svg") || (text().starts_with(b"<?xml") && find(&text(), b"<svg")) {
         "an SVG drawing"
     } else if brand(&[b"avif", b"avis"]) {
         "an AVIF image"
-    } else if brand(&[b"heic", b"heix", b"hevc", b"mif1", b"heif"]) {
+    } else if brand(&[b"heic", b"heix", b"hevc", b"mif1", b"msf1", b"heif"]) {
         "a HEIF image"
     } else if at(0, b"II+\0") || at(0, b"MM\0+") {
         "a BigTIFF image"
-    } else if at(0, b"\0\0\x01\0") {
+    } else if at(0, b"\0\0\x01\0") && !at(4, b"ftyp") {
         "a Windows icon"
     } else if at(0, b"8BPS") {
         "a Photoshop file"
@@ -69,13 +98,9 @@ pub(super) fn kind(bytes: &[u8]) -> Result<&'static str, String> {
     } else if at(0, b"\xff\x0a") || at(0, b"\0\0\0\x0cJXL ") {
         "a JPEG XL image"
     } else {
-        let bytes: Vec<String> = bytes.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        return Err(format!(
-            "is no image that is known: it begins with the bytes {}; expected PNG, JPEG, WebP, GIF, BMP or TIFF",
-            bytes.join(" ")
-        ));
+        return None;
     };
-    Err(format!("is {other}, which is not read: convert it to PNG, JPEG or WebP"))
+    Some(Other::NotRead(what))
 }
 
 fn find(text: &[u8], what: &[u8]) -> bool {
@@ -101,6 +126,7 @@ mod tests {
         check(b"II*\0", Err("is a TIFF image, and only"));
         check(b"\0\0\0\x1cftypavif", Err("is an AVIF image, which is not read"));
         check(b"BMW owners' club, member list", Err("begins with the bytes 42 4d"));
+        check(b"\0\0\0\x18ftypmsf1", Err("is a HEIF image, which is not read"));
         check(b"<?xml version=\"1.0\"?><svg>", Err("an SVG drawing"));
         check(b" <!DOCTYPE html>", Err("is a web page"));
         check(b"", Err("is empty"));

@@ -89,17 +89,8 @@ impl ImageTransform {
         let opened = Opened::new(bytes)?;
         let (format, size) = (opened.format, opened.size);
         let target = self.target(opened.upright());
-        let wanted = match self.format {
-            ImageFormat::Original => format,
-            ImageFormat::Png => "png",
-            ImageFormat::Jpeg => "jpeg",
-        };
-        let as_it_is = wanted == format
-            && target == opened.upright()
-            && !(self.orient && opened.orientation != 1)
-            && !(self.flatten && opened.has_alpha)
-            && !(self.first_frame && opened.animated);
-        if as_it_is {
+        let wanted = self.wanted(format);
+        if self.leaves(&opened) {
             let format = sniff::format(bytes).map_err(ImageError::Other)?;
             return Ok(Made { bytes: bytes.clone(), format, record: untouched(format, size) });
         }
@@ -123,6 +114,39 @@ impl ImageTransform {
         let source = ImageSource { format: format.to_owned(), width: size.0, height: size.1 };
         let record = ImageRecord { source, width, height, steps };
         Ok(Made { bytes: file.into(), format: written, record })
+    }
+
+    /// Format and size of an image; what [`Self::carry_out`] would refuse it with by its header and its structure. Nothing is
+    /// decoded.
+    pub fn probe(&self, bytes: &[u8]) -> Result<header::ImageFacts, ImageError> {
+        if self.is_nothing() {
+            return header::facts_of(bytes);
+        }
+        let opened = Opened::new(bytes)?;
+        if self.leaves(&opened) {
+            sniff::format(bytes).map_err(ImageError::Other)?;
+        } else {
+            opened.check_end()?;
+        }
+        Ok(opened.facts())
+    }
+
+    /// The format that an image of this one is sent in, where it can be written in it.
+    fn wanted(&self, format: &'static str) -> &'static str {
+        match self.format {
+            ImageFormat::Original => format,
+            ImageFormat::Png => "png",
+            ImageFormat::Jpeg => "jpeg",
+        }
+    }
+
+    /// Whether an image is as it should be already.
+    fn leaves(&self, opened: &Opened<'_>) -> bool {
+        self.wanted(opened.format) == opened.format
+            && self.target(opened.upright()) == opened.upright()
+            && !(self.orient && opened.orientation != 1)
+            && !(self.flatten && opened.has_alpha)
+            && !(self.first_frame && opened.animated)
     }
 
     /// The size that an image gets: as it is where it fits, else smaller in the same proportions.
