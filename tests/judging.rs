@@ -153,6 +153,41 @@ fn another_judge_stands_beside_the_first_and_never_mixes_with_it() {
     assert!(bench.place.result("verdicts/bob.jsonl").is_file());
 }
 
+/// Whoever moves one of a judge's two files away leaves verdicts behind that another judge would take for its own.
+#[test]
+fn verdicts_without_the_file_that_says_whose_they_are_are_refused() {
+    let model = Loopback::start(Options::default()).unwrap();
+    let judge = Loopback::start(Options::of(&format!("--seeded --answers {RATINGS}"))).unwrap();
+    let bench = Bench::new(2, &model, &judge);
+    bench.place.run(&[]).exits_with(0);
+    bench.place.edit("model = \"llama-3-70b-instruct-awq\"", "model = \"other\"");
+    let config = bench.place.path("c.toml");
+    let config = config.to_str().unwrap();
+    let (described, verdicts) =
+        (bench.place.result("verdicts/ann.json"), bench.place.result("verdicts/ann.jsonl"));
+    let away = |path: &std::path::Path| std::fs::rename(path, path.with_added_extension("old")).unwrap();
+    bench
+        .judge(&["--judge", config])
+        .exits_with(2)
+        .says(&format!("{} holds verdicts of another judge", verdicts.display()))
+        .says(&format!("which {} describes", described.display()))
+        .says("move both files away");
+    away(&described);
+    let says = format!("{} holds verdicts, and {}, which says", verdicts.display(), described.display());
+    bench.judge(&["--judge", config]).exits_with(2).says(&says).says("move both files");
+    let mut score = harness();
+    score.args(["score", "c", "--results"]).arg(bench.place.path("results"));
+    finish(&mut score).exits_with(4).says(&says);
+    assert_eq!(requests(&judge), 10, "nobody was asked meanwhile");
+    away(&verdicts);
+    // What a process leaves that is killed before it has asked: nobody's verdicts.
+    let header = std::fs::read_to_string(verdicts.with_added_extension("old")).unwrap();
+    std::fs::write(&verdicts, header.split_inclusive('\n').next().unwrap()).unwrap();
+    let done = bench.judge(&["--judge", config]).exits_with(0);
+    assert!(done.stdout.contains("judge ann (other)"), "{}", done.stdout);
+    assert_eq!(requests(&judge), 20);
+}
+
 #[test]
 fn judging_needs_neither_model_nor_data_and_goes_on_after_a_kill() {
     let model = Loopback::start(Options::default()).unwrap();
