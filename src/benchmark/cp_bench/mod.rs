@@ -194,11 +194,15 @@ impl Benchmark for CpBench {
                     || generation.top_p != 1.0
                     || generation.max_new_tokens != 512
                 {
+                    // 1 is sent beside a temperature alone.
+                    let top_p = if generation.temperature.is_none() && generation.top_p == 1.0 {
+                        "its own top_p".to_owned()
+                    } else {
+                        format!("top_p {}", generation.top_p)
+                    };
                     found.push(format!(
-                        "the judge answers at {}, top_p {} in at most {} tokens; in the paper at 1, 1 and \
-                         512",
+                        "the judge answers at {}, {top_p} in at most {} tokens; in the paper at 1, 1 and 512",
                         generation.temperature_by_name(),
-                        generation.top_p,
                         generation.max_new_tokens
                     ));
                 }
