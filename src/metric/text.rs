@@ -105,17 +105,51 @@ pub fn exact_match_norm<S: AsRef<str>>(answer: &str, references: &[S]) -> bool {
 /// `contains`: whether the answer holds a reference, byte for byte, anywhere in it, inside words too. An empty
 /// reference is held by an empty answer only.
 pub fn contains<S: AsRef<str>>(answer: &str, references: &[S]) -> bool {
-    references.iter().any(|reference| holds(answer, reference.as_ref()))
+    references.iter().any(|reference| {
+        let reference = reference.as_ref();
+        if reference.is_empty() { answer.is_empty() } else { answer.contains(reference) }
+    })
 }
 
-/// `contains_norm`: [`contains`] once both are [`normalise`]d with blanks for signs.
+/// `contains_norm`: whether the answer holds a reference as whole words and numbers, once both are [`normalise`]d with
+/// blanks for signs: "1788" does not hold "8", nor "woman" "man". Scripts that write words together, or particles on
+/// them, have no such ends: "서울은" holds "서울". An empty reference is held by an empty answer only.
 pub fn contains_norm<S: AsRef<str>>(answer: &str, references: &[S]) -> bool {
     let answer = normalise(answer, Signs::Blank);
     references.iter().any(|reference| holds(&answer, &normalise(reference.as_ref(), Signs::Blank)))
 }
 
-fn holds(answer: &str, reference: &str) -> bool {
-    if reference.is_empty() { answer.is_empty() } else { answer.contains(reference) }
+/// Whether a text holds another whose ends are no places within a word or a number.
+fn holds(text: &str, part: &str) -> bool {
+    let (Some(first), Some(last)) = (part.chars().next(), part.chars().next_back()) else {
+        return text.is_empty();
+    };
+    let mut from = 0;
+    while let Some(found) = text.get(from..).and_then(|rest| rest.find(part)) {
+        let at = from + found;
+        let before = text.get(..at).and_then(|before| before.chars().next_back());
+        let after = text.get(at + part.len()..).and_then(|after| after.chars().next());
+        let within = before.is_some_and(|c| adjoins(c, first)) || after.is_some_and(|c| adjoins(last, c));
+        if !within {
+            return true;
+        }
+        // The next one may begin within this one.
+        from = at + first.len_utf8();
+    }
+    false
+}
+
+/// Whether two characters side by side are of one number, or of one word where words have blanks around them.
+fn adjoins(left: char, right: char) -> bool {
+    (left.is_numeric() && right.is_numeric()) || (is_spaced(left) && is_spaced(right))
+}
+
+/// Whether a character is a letter, or a mark on one, of the scripts whose words stand apart: Latin, Greek, Cyrillic.
+fn is_spaced(c: char) -> bool {
+    let script = matches!(c,
+        '\0'..='\u{52f}' | '\u{1c80}'..='\u{1c8f}' | '\u{1d00}'..='\u{1fff}' | '\u{2c60}'..='\u{2c7f}'
+        | '\u{2de0}'..='\u{2dff}' | '\u{a640}'..='\u{a69f}' | '\u{a720}'..='\u{a7ff}' | '\u{ab30}'..='\u{ab6f}');
+    script && (c.is_alphabetic() || is_combining_mark(c))
 }
 
 #[cfg(test)]
@@ -206,6 +240,41 @@ mod tests {
         }
         assert!(contains("", &[""]) && !contains("a", &[""]) && !contains_norm("a", &["?"]));
         assert!(!exact_match::<&str>("", &[]));
+    }
+
+    #[test]
+    fn a_reference_is_held_as_whole_words_and_numbers() {
+        for (answer, reference, held) in [
+            ("1788", "8", false),
+            ("8", "8", true),
+            ("It was 1788, or 8.", "8", true),
+            ("the 8th of May", "8", true),
+            ("8km", "8", true),
+            ("18월", "8", false),
+            ("8월", "8", true),
+            ("第8章", "8", true),
+            ("第18章", "8", false),
+            ("a woman", "man", false),
+            ("A woman; no man.", "man", true),
+            ("mankind", "man", false),
+            ("Überraschung", "rasch", false),
+            ("cafés", "café", false),
+            ("женщина", "жен", false),
+            ("две женщины", "женщины", true),
+            ("λόγος", "λόγο", false),
+            ("서울은 수도다", "서울", true),
+            ("他在北京市", "北京", true),
+            ("東京タワー", "東京", true),
+            ("用Python写的", "python", true),
+            ("a aa a", "a a", false),
+            ("xa a a", "a a", true),
+            ("man", "", false),
+            ("?", "!", true),
+        ] {
+            assert_eq!(contains_norm(answer, &[reference]), held, "{answer} {reference}");
+        }
+        // Byte for byte it is another matter.
+        assert!(contains("a woman", &["man"]));
     }
 
     proptest! {

@@ -179,7 +179,8 @@ impl Benchmark for CpBench {
         match &facts.judge {
             None => found.push("not judged: the paper's scores are a judge's".to_owned()),
             Some(judge) if judge.setup.kind == JudgeKind::Match => found.push(
-                "no LLM judge: string match (an answer that holds the reference, both normalised, has 100, others 0)"
+                "no LLM judge: string match (an answer that holds the reference as whole words, both normalised, has \
+                 100, others 0)"
                     .to_owned(),
             ),
             Some(judge) => {
