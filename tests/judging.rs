@@ -278,6 +278,37 @@ fn a_judge_that_is_down_or_talks_rubbish_gives_no_wrong_score() {
     bench.judge(&["--judge", config.to_str().unwrap(), "--name", "back"]).exits_with(0);
 }
 
+/// A line that cannot be read is missing from the scores, and nobody is left to wonder why.
+#[test]
+fn damaged_lines_are_told_by_every_stage_that_reads_them() {
+    let model = Loopback::start(Options::default()).unwrap();
+    let judge = Loopback::start(Options::of(&format!("--seeded --answers {RATINGS}"))).unwrap();
+    let bench = Bench::new(3, &model, &judge);
+    bench.place.run(&[]).exits_with(0);
+    let damage = |name: &str, line: usize| {
+        let path = bench.place.result(name);
+        let text = std::fs::read_to_string(&path).unwrap();
+        let lines = text.lines().enumerate().map(|(at, text)| if at + 1 == line { "\0\0" } else { text });
+        std::fs::write(&path, lines.fold(String::new(), |text, line| text + line + "\n")).unwrap();
+    };
+    let score = || {
+        let mut score = harness();
+        score.args(["score", "c", "--results"]).arg(bench.place.path("results"));
+        finish(&mut score)
+    };
+    damage("verdicts/ann.jsonl", 4);
+    damage("verdicts/ann.jsonl", 6);
+    let told = "verdicts/ann.jsonl: 2 damaged lines (the first is line 4)";
+    let passed = format!("warning: cp-bench: {told} are passed over");
+    score().exits_with(1).says(&passed).prints(&format!("warning: {told} are passed over"));
+    // What stood there is asked again.
+    bench.judge(&[]).exits_with(0).says(&format!("warning: {told}; their requests are done again"));
+    assert_eq!(requests(&judge), 17);
+    damage("responses.jsonl", 2);
+    let told = "responses.jsonl: 1 damaged lines (the first is line 2)";
+    score().exits_with(1).says(&format!("warning: cp-bench: {told}")).prints(&format!("warning: {told}"));
+}
+
 #[test]
 fn a_judge_section_that_is_wrong_is_named_with_its_line() {
     let model = Loopback::start(Options::default()).unwrap();

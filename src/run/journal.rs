@@ -216,6 +216,12 @@ impl Journal {
         &self.damaged
     }
 
+    /// A few words on the lines in the middle that are not responses, for a sentence: how many, and where the first is.
+    pub fn damage(&self) -> Option<String> {
+        let first = self.damaged.first()?;
+        Some(format!("{}: {} damaged lines (the first is line {first})", self.name(), self.damaged.len()))
+    }
+
     /// How people call it: its path in the run's folder, or in that of the transcripts.
     pub fn name(&self) -> String {
         let name = |path: Option<&std::ffi::OsStr>| path.unwrap_or_default().to_string_lossy().into_owned();
@@ -509,6 +515,7 @@ mod tests {
         std::fs::write(&path, &content).unwrap();
         let mut journal = Journal::append_to(&path, SAME).unwrap();
         assert_eq!(journal.damaged_lines(), [3]);
+        assert_eq!(journal.damage().as_deref(), Some("r.jsonl: 1 damaged lines (the first is line 3)"));
         journal.append(&response("b", Outcome::Ok, "two")).unwrap();
         assert_eq!(text_of(&journal, "a").as_deref(), Some("one"));
         assert_eq!(text_of(&journal, "b").as_deref(), Some("two"));
