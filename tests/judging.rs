@@ -153,6 +153,41 @@ fn another_judge_stands_beside_the_first_and_never_mixes_with_it() {
     assert!(bench.place.result("verdicts/bob.jsonl").is_file());
 }
 
+/// Whoever moves one of a judge's two files away leaves verdicts behind that another judge would take for its own.
+#[test]
+fn verdicts_without_the_file_that_says_whose_they_are_are_refused() {
+    let model = Loopback::start(Options::default()).unwrap();
+    let judge = Loopback::start(Options::of(&format!("--seeded --answers {RATINGS}"))).unwrap();
+    let bench = Bench::new(2, &model, &judge);
+    bench.place.run(&[]).exits_with(0);
+    bench.place.edit("model = \"llama-3-70b-instruct-awq\"", "model = \"other\"");
+    let config = bench.place.path("c.toml");
+    let config = config.to_str().unwrap();
+    let (described, verdicts) =
+        (bench.place.result("verdicts/ann.json"), bench.place.result("verdicts/ann.jsonl"));
+    let away = |path: &std::path::Path| std::fs::rename(path, path.with_added_extension("old")).unwrap();
+    bench
+        .judge(&["--judge", config])
+        .exits_with(2)
+        .says(&format!("{} holds verdicts of another judge", verdicts.display()))
+        .says(&format!("which {} describes", described.display()))
+        .says("move both files away");
+    away(&described);
+    let says = format!("{} holds verdicts, and {}, which says", verdicts.display(), described.display());
+    bench.judge(&["--judge", config]).exits_with(2).says(&says).says("move both files");
+    let mut score = harness();
+    score.args(["score", "c", "--results"]).arg(bench.place.path("results"));
+    finish(&mut score).exits_with(4).says(&says);
+    assert_eq!(requests(&judge), 10, "nobody was asked meanwhile");
+    away(&verdicts);
+    // What a process leaves that is killed before it has asked: nobody's verdicts.
+    let header = std::fs::read_to_string(verdicts.with_added_extension("old")).unwrap();
+    std::fs::write(&verdicts, header.split_inclusive('\n').next().unwrap()).unwrap();
+    let done = bench.judge(&["--judge", config]).exits_with(0);
+    assert!(done.stdout.contains("judge ann (other)"), "{}", done.stdout);
+    assert_eq!(requests(&judge), 20);
+}
+
 #[test]
 fn judging_needs_neither_model_nor_data_and_goes_on_after_a_kill() {
     let model = Loopback::start(Options::default()).unwrap();
@@ -241,6 +276,37 @@ fn a_judge_that_is_down_or_talks_rubbish_gives_no_wrong_score() {
     std::fs::write(bench.place.path("c.toml"), text.replace(&gone.url(), &back.url())).unwrap();
     let config = bench.place.path("c.toml");
     bench.judge(&["--judge", config.to_str().unwrap(), "--name", "back"]).exits_with(0);
+}
+
+/// A line that cannot be read is missing from the scores, and nobody is left to wonder why.
+#[test]
+fn damaged_lines_are_told_by_every_stage_that_reads_them() {
+    let model = Loopback::start(Options::default()).unwrap();
+    let judge = Loopback::start(Options::of(&format!("--seeded --answers {RATINGS}"))).unwrap();
+    let bench = Bench::new(3, &model, &judge);
+    bench.place.run(&[]).exits_with(0);
+    let damage = |name: &str, line: usize| {
+        let path = bench.place.result(name);
+        let text = std::fs::read_to_string(&path).unwrap();
+        let lines = text.lines().enumerate().map(|(at, text)| if at + 1 == line { "\0\0" } else { text });
+        std::fs::write(&path, lines.fold(String::new(), |text, line| text + line + "\n")).unwrap();
+    };
+    let score = || {
+        let mut score = harness();
+        score.args(["score", "c", "--results"]).arg(bench.place.path("results"));
+        finish(&mut score)
+    };
+    damage("verdicts/ann.jsonl", 4);
+    damage("verdicts/ann.jsonl", 6);
+    let told = "verdicts/ann.jsonl: 2 damaged lines (the first is line 4)";
+    let passed = format!("warning: cp-bench: {told} are passed over");
+    score().exits_with(1).says(&passed).prints(&format!("warning: {told} are passed over"));
+    // What stood there is asked again.
+    bench.judge(&[]).exits_with(0).says(&format!("warning: {told}; their requests are done again"));
+    assert_eq!(requests(&judge), 17);
+    damage("responses.jsonl", 2);
+    let told = "responses.jsonl: 1 damaged lines (the first is line 2)";
+    score().exits_with(1).says(&format!("warning: cp-bench: {told}")).prints(&format!("warning: {told}"));
 }
 
 #[test]

@@ -153,9 +153,11 @@ fn the_model_s_server_is_gone_before_the_judge_s_begins_and_a_second_run_starts_
     let judge = format!(
         "[judge]\nname = \"ann\"\nruns = 2\n\n[judge.model]\nkind = \"openai\"\nmodel = \"j\"\n\
          base_url = \"http://127.0.0.1:{port}/v1\"\nrevision = \"1\"\n\n\
-         [judge.server]\ncommand = [\"sh\", \"-c\", '''{SERVE}''']\n\
-         env = {{ TEST_SERVER = \"--port {port} --seeded --answers Rating:1,Rating:5\", PRIVATE_KEY = \"$TEST_KEY\" }}\n\n\
+         [judge.server]\ncommand = [\"sh\", \"-c\", '''{serve}''']\n\
+         env = {{ TEST_SERVER = \"--port {port} --seeded --answers Rating:1,Rating:5\", VLLM_AUTH = \"Bearer $TEST_KEY\" }}\n\n\
          [judge.generation]\ntemperature = 1.0\n",
+        // It comes from a variable that holds a secret by its name, and is told under another.
+        serve = SERVE.replace("exec", "echo auth $VLLM_AUTH; exec"),
         port = bench.port
     );
     bench.place.edit("JUDGE", &judge);
@@ -170,7 +172,7 @@ fn the_model_s_server_is_gone_before_the_judge_s_begins_and_a_second_run_starts_
     assert!(log.contains("starting: sh -c") && log.contains("serving at http://127.0.0.1"), "{log}");
     assert!(log.contains("key ***") && log.trim_end().ends_with("stopped"), "{log}");
     let judge_log = bench.log("judge-server.log");
-    assert!(judge_log.contains("ready"), "{judge_log}");
+    assert!(judge_log.contains("ready") && judge_log.contains("auth Bearer ***"), "{judge_log}");
     for entry in std::fs::read_dir(bench.place.path("results/c")).unwrap().flatten() {
         let text = std::fs::read(entry.path()).unwrap_or_default();
         assert!(

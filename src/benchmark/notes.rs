@@ -87,8 +87,16 @@ fn judged(judge: &JudgeScores) -> Vec<String> {
     notes.extend(models.map(|models| format!("judge {}: answered as {models}", judge.judge)));
     if let Some(usage) = &judge.usage {
         let cost = usage.cost.map(|cost| format!("; cost {cost:.4}, at the prices of its config"));
+        let replies = judge.outcomes.iter().filter(|(outcome, _)| outcome.is_answer());
+        let replies: u64 = replies.map(|(_, count)| count).sum();
+        // With calls that were made again it is not known of which the others are.
+        let equal = match (replies + judge.asked_again).saturating_sub(usage.requests) {
+            0 => String::new(),
+            _ if judge.asked_again > 0 => "; equal calls are made once".to_owned(),
+            more => format!("; {more} more calls are equal to one of these, and were not made again"),
+        };
         notes.push(format!(
-            "judge {}: {} replies took {} prompt tokens and {} reply tokens{}",
+            "judge {}: {} replies took {} prompt tokens and {} reply tokens{}{equal}",
             judge.judge,
             usage.requests,
             usage.tokens.prompt_tokens,
@@ -154,6 +162,30 @@ mod tests {
     use crate::benchmark::TranscribingScores;
     use crate::prompt::PromptInfo;
     use crate::types::Usage;
+
+    /// Two windows of a short clip are one: what a server got is less than the calls.
+    #[test]
+    fn calls_that_are_equal_are_told() {
+        use crate::benchmark::UsageScores;
+
+        let note = |requests: u64, asked_again: u64| {
+            let judge = JudgeScores {
+                judge: "ann".into(),
+                calls: 8,
+                outcomes: BTreeMap::from([(Outcome::Ok, 6), (Outcome::Empty, 1), (Outcome::RequestError, 1)]),
+                usage: Some(UsageScores { requests, ..UsageScores::default() }),
+                asked_again,
+                ..JudgeScores::default()
+            };
+            judged(&judge).into_iter().find(|note| note.contains("replies took")).unwrap()
+        };
+        let took = |requests: u64| {
+            format!("judge ann: {requests} replies took 0 prompt tokens and 0 reply tokens")
+        };
+        assert_eq!(note(7, 0), took(7));
+        assert_eq!(note(5, 0), took(5) + "; 2 more calls are equal to one of these, and were not made again");
+        assert_eq!(note(6, 1), took(6) + "; equal calls are made once");
+    }
 
     #[test]
     fn every_count_is_named() {

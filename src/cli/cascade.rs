@@ -162,7 +162,7 @@ pub(super) fn transcribe(recogniser: Recogniser, plan: Plan, of: &Of<'_>) -> Res
         })?;
     let path = folder.path().join("responses.jsonl");
     let mut journal = Journal::append_to(&path, &|label, name, then| unchanged(&plan, label, name, then))?;
-    say_state_of(&journal, &path.display().to_string());
+    say_state_of(&journal);
     let clips = Arc::new(TranscriptPlan::new(plan.clone(), asr.clone()));
     let (counts, sorted) = clips.survey(&journal)?;
     let answered: u64 = sorted.answered.iter().sum();

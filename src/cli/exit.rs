@@ -108,7 +108,8 @@ impl From<JudgeError> for Failure {
             JudgeError::Benchmark { .. }
             | JudgeError::Nothing(_)
             | JudgeError::NoResponses(_)
-            | JudgeError::Other { .. } => Self::error(USAGE, &error),
+            | JudgeError::Other { .. }
+            | JudgeError::Unowned { .. } => Self::error(USAGE, &error),
         }
     }
 }

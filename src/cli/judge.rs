@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::exit::{self, Failure};
 use super::open::{At, Show};
-use super::run::{Drive, Ended, drive, transcode_of, transform_of};
+use super::run::{Drive, Ended, drive, say_state_of, transcode_of, transform_of};
 use super::serve::Serve;
 use super::{JudgeArgs, open, report, temperature, wording};
 use crate::benchmark::judging::{JudgeMode, TokenCounter};
@@ -314,6 +314,7 @@ pub(super) fn stage(orders: &Orders<'_>, ready: Ready) -> Result<Option<u8>, Fai
         })?;
     }
     let mut journal = Journal::append_to(&verdicts, &|_, _, _| true)?;
+    say_state_of(&journal);
     let (calls, sorted) = plan.survey(&journal)?;
     if !sorted.todo.is_empty() {
         let begun = jiff::Timestamp::now().to_string();

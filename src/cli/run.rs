@@ -395,16 +395,16 @@ fn short(digest: &str) -> String {
     digest.chars().take(12).collect()
 }
 
-/// Says what an earlier process, or somebody else, has left of a journal.
-pub(super) fn say_state_of(journal: &Journal, name: &str) {
+/// Says what of a journal that is gone on with cannot be read.
+pub(super) fn say_state_of(journal: &Journal) {
     if journal.was_torn() {
-        eprintln!("the last line of {name} was cut short when the earlier run ended; it is done again");
-    }
-    if let Some(first) = journal.damaged_lines().first() {
-        let count = journal.damaged_lines().len();
         eprintln!(
-            "warning: {name}: {count} damaged lines (the first is line {first}); their requests are done again"
+            "the last line of {} was cut short when the earlier run ended; it is done again",
+            journal.name()
         );
+    }
+    if let Some(damage) = journal.damage() {
+        eprintln!("warning: {damage}; their requests are done again");
     }
 }
 

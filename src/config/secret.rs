@@ -89,6 +89,9 @@ pub struct Secrets {
     pub parts: Vec<ApiKey>,
     /// Variables of the environment of a server that is started, by name.
     pub server_env: Vec<(String, ApiKey)>,
+    /// What the variables hold that stand within these and are secrets by their own names, whatever the server's are
+    /// called.
+    pub server_parts: Vec<ApiKey>,
 }
 
 impl Secrets {
@@ -103,6 +106,7 @@ impl Secrets {
             .chain(&self.proxy)
             .chain(&self.parts)
             .chain(variables)
+            .chain(&self.server_parts)
             .cloned()
             .collect()
     }
@@ -142,7 +146,10 @@ pub fn secrets(model: &ModelConfig) -> Result<Secrets, Vec<SecretError>> {
 /// Why a variable gives no secret.
 pub(super) type Lookup = Result<String, &'static str>;
 
-fn secrets_from(model: &ModelConfig, lookup: impl Fn(&str) -> Lookup) -> Result<Secrets, Vec<SecretError>> {
+pub(super) fn secrets_from(
+    model: &ModelConfig,
+    lookup: impl Fn(&str) -> Lookup,
+) -> Result<Secrets, Vec<SecretError>> {
     let mut found = Secrets::default();
     let mut errors = Vec::new();
     let Some(endpoint) = &model.endpoint else { return Ok(found) };
@@ -179,12 +186,16 @@ fn secrets_from(model: &ModelConfig, lookup: impl Fn(&str) -> Lookup) -> Result<
     // What a server of our own has in its environment is mostly no secret.
     found.parts.clone_from(&parts.borrow());
     for (name, text) in endpoint.server.iter().flat_map(|server| &server.env) {
-        match Template::parse(text).map(|template| template.fill(lookup)) {
-            Ok(Ok(value)) => found.server_env.push((name.clone(), ApiKey::new(value))),
-            Ok(Err((variable, wrong))) => {
+        let Ok(template) = Template::parse(text) else { continue };
+        for variable in template.variables().filter(|variable| holds_secrets(variable)) {
+            // One that is not set is told below.
+            found.server_parts.extend(lookup(variable).ok().map(ApiKey::new));
+        }
+        match template.fill(lookup) {
+            Ok(value) => found.server_env.push((name.clone(), ApiKey::new(value))),
+            Err((variable, wrong)) => {
                 errors.push(SecretError::new(&variable, wrong, &["model", "server", "env", name]));
             }
-            Err(_) => {}
         }
     }
     if errors.is_empty() { Ok(found) } else { Err(errors) }

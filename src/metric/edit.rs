@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::Mean;
-use super::text::{Signs, is_space, normalise, words};
+use super::text::{Signs, is_space, normalise, whisper_basic, words};
 
 /// The errors of one hypothesis, or of many added up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,6 +38,9 @@ pub enum Normaliser {
     /// NFKC, lower-cased, punctuation and symbols removed ("don't" is "dont"), white space collapsed. For
     /// character errors white space is dropped altogether.
     Basic,
+    /// Whisper's: punctuation becomes a blank ("l'eau" is two words), and what stands in brackets goes. For character
+    /// errors white space is dropped altogether.
+    Whisper,
 }
 
 impl Normaliser {
@@ -46,6 +49,7 @@ impl Normaliser {
         match self {
             Self::None => "none",
             Self::Basic => "basic",
+            Self::Whisper => "whisper",
         }
     }
 
@@ -57,6 +61,10 @@ impl Normaliser {
                 "basic: NFKC, lower-cased, punctuation and symbols removed, white space collapsed \
                  (dropped for characters)"
             }
+            Self::Whisper => {
+                "whisper: Whisper's BasicTextNormalizer: lower-cased, without what stands in brackets, NFKC, marks, \
+                 symbols and punctuation taken for blanks, white space collapsed (dropped for characters)"
+            }
         }
     }
 
@@ -64,6 +72,7 @@ impl Normaliser {
         match self {
             Self::None => text.to_owned(),
             Self::Basic => normalise(text, Signs::Remove),
+            Self::Whisper => whisper_basic(text),
         }
     }
 }
@@ -87,7 +96,7 @@ pub fn word_edits(reference: &str, answer: &str, normaliser: Normaliser) -> Edit
 /// Errors of an answer in code points.
 pub fn char_edits(reference: &str, answer: &str, normaliser: Normaliser) -> Edits {
     let points = |text: &str| -> Vec<char> {
-        let drop = |c: &char| normaliser == Normaliser::Basic && is_space(*c);
+        let drop = |c: &char| normaliser != Normaliser::None && is_space(*c);
         normaliser.apply(text).chars().filter(|c| !drop(c)).collect()
     };
     edits(&points(reference), &points(answer))
@@ -253,6 +262,11 @@ mod tests {
         );
         assert_eq!(char_edits("ab cd.", "abcd", Normaliser::None).deletions, 2);
         assert_eq!(char_edits("Ａ １", "a1", Normaliser::Basic).errors(), 0);
+        let whisper = |reference: &str, answer: &str| word_edits(reference, answer, Normaliser::Whisper);
+        assert_eq!(whisper("L'eau est là.", "l eau est là (rires)"), Edits { reference: 4, ..Edits::default() });
+        let joined = Edits { substitutions: 1, deletions: 1, reference: 2, insertions: 0 };
+        assert_eq!(whisper("L'eau", "leau"), joined);
+        assert_eq!(char_edits("L'eau", "leau", Normaliser::Whisper).errors(), 0);
     }
 
     #[test]
@@ -328,7 +342,7 @@ mod tests {
 
         #[test]
         fn any_text_can_be_scored(reference: String, answer: String) {
-            for normaliser in [Normaliser::None, Normaliser::Basic] {
+            for normaliser in [Normaliser::None, Normaliser::Basic, Normaliser::Whisper] {
                 let mut rate = ErrorRate::default();
                 rate.add(word_edits(&reference, &answer, normaliser));
                 rate.add(char_edits(&reference, &answer, normaliser));

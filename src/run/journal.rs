@@ -216,12 +216,21 @@ impl Journal {
         &self.damaged
     }
 
-    /// How people call it: its path in the run's folder, or in that of the transcripts.
+    /// A few words on the lines in the middle that are not responses, for a sentence: how many, and where the first is.
+    pub fn damage(&self) -> Option<String> {
+        let first = self.damaged.first()?;
+        Some(format!("{}: {} damaged lines (the first is line {first})", self.name(), self.damaged.len()))
+    }
+
+    /// How people call it: its path in the run's folder; of transcripts, which are not in there, the whole path.
     pub fn name(&self) -> String {
-        let name = |path: Option<&std::ffi::OsStr>| path.unwrap_or_default().to_string_lossy().into_owned();
-        let (file, folder) =
-            (name(self.path.file_name()), name(self.path.parent().and_then(Path::file_name)));
-        if folder == "verdicts" { format!("{folder}/{file}") } else { file }
+        let mut names = self.path.iter().rev().map(std::ffi::OsStr::to_string_lossy);
+        let file = names.next().unwrap_or_default();
+        match names.next() {
+            Some(folder) if folder == "verdicts" => format!("{folder}/{file}"),
+            _ if names.next().is_some_and(|folder| folder == "transcripts") => self.path.display().to_string(),
+            _ => file.into_owned(),
+        }
     }
 
     /// Requests that have a response.
@@ -509,6 +518,7 @@ mod tests {
         std::fs::write(&path, &content).unwrap();
         let mut journal = Journal::append_to(&path, SAME).unwrap();
         assert_eq!(journal.damaged_lines(), [3]);
+        assert_eq!(journal.damage().as_deref(), Some("r.jsonl: 1 damaged lines (the first is line 3)"));
         journal.append(&response("b", Outcome::Ok, "two")).unwrap();
         assert_eq!(text_of(&journal, "a").as_deref(), Some("one"));
         assert_eq!(text_of(&journal, "b").as_deref(), Some("two"));

@@ -14,7 +14,7 @@ use super::answered_as::AnsweredAs;
 use super::cost::{self, Price};
 use super::differences::Differences;
 use super::folder::{FolderError, write_whole};
-use super::journal::{Journal, JournalError};
+use super::journal::{Journal, JournalError, header_line};
 use super::manifest::Session;
 use super::plan::{PlanError, PlanFileError, PlannedRequest, Recipe, Requests, read_plan};
 use super::sorted::{Sorted, Sorter};
@@ -52,23 +52,42 @@ pub enum JudgeError {
     #[error("{}: no responses.jsonl is there: generate answers first", .0.display())]
     NoResponses(PathBuf),
     /// The file that describes a judge.
-    #[error("{}: {reason}; move the file away, or judge under another name", .path.display())]
+    #[error(
+        "{}: {reason}; move it and its verdicts, {}, away together, or judge under another name", .path.display(),
+        .verdicts.display()
+    )]
     File {
         /// The file.
         path: PathBuf,
+        /// The verdicts that it describes.
+        verdicts: PathBuf,
         /// What is wrong.
         reason: String,
     },
     /// Another judge under the same name.
     #[error(
-        "{} holds verdicts of another judge: {}. Give this one another name (name = \"…\" under [judge], or --name), \
-         or move the earlier one away", .path.display(), .differ.join("; ")
+        "{} holds verdicts of another judge, which {} describes: {}. Give this one another name (name = \"…\" under \
+         [judge], or --name), or move both files away", .verdicts.display(), .path.display(), .differ.join("; ")
     )]
     Other {
         /// The file that describes it.
         path: PathBuf,
+        /// Its verdicts.
+        verdicts: PathBuf,
         /// How it differs.
         differ: Vec<String>,
+    },
+    /// Verdicts of nobody knows whom.
+    #[error(
+        "{} holds verdicts, and {}, which says what judge gave them, is not there. Put that file back, move both files \
+         away, or give the judge another name (name = \"…\" under [judge], or --name)", .verdicts.display(),
+        .path.display()
+    )]
+    Unowned {
+        /// The file that is not there.
+        path: PathBuf,
+        /// The verdicts.
+        verdicts: PathBuf,
     },
     /// The folder.
     #[error(transparent)]
@@ -109,13 +128,21 @@ impl JudgeFile {
         folder.join("verdicts").join(format!("{name}.json"))
     }
 
-    /// Reads a judge's description; `None` where there is none.
+    /// Reads a judge's description; `None` where there is none. Verdicts without one are refused: nothing in them says
+    /// what judge they are of, and another one of that name would take them for its own.
     pub fn read(folder: &Path, name: &str) -> Result<Option<Self>, JudgeError> {
-        let path = Self::path(folder, name);
-        let bad = |reason: String| JudgeError::File { path: path.clone(), reason };
+        let (path, verdicts) = (Self::path(folder, name), verdicts_path(folder, name));
+        let bad =
+            |reason: String| JudgeError::File { path: path.clone(), verdicts: verdicts.clone(), reason };
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => text,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+                return if has_lines(&verdicts) {
+                    Err(JudgeError::Unowned { path, verdicts })
+                } else {
+                    Ok(None)
+                };
+            }
             Err(e) => return Err(bad(e.to_string())),
         };
         let value: serde_json::Value =
@@ -164,7 +191,12 @@ impl JudgeFile {
         if differ.is_empty() {
             return Ok(());
         }
-        Err(JudgeError::Other { path: Self::path(folder, &self.setup.name), differ })
+        let name = &self.setup.name;
+        Err(JudgeError::Other {
+            path: Self::path(folder, name),
+            verdicts: verdicts_path(folder, name),
+            differ,
+        })
     }
 }
 
@@ -173,13 +205,27 @@ pub fn verdicts_path(folder: &Path, name: &str) -> PathBuf {
     folder.join("verdicts").join(format!("{name}.jsonl"))
 }
 
-/// The judges whose verdicts a run folder holds, in the order of their names.
+/// Whether a file of verdicts has a line beside its header, which a process that is killed early may leave alone.
+fn has_lines(verdicts: &Path) -> bool {
+    let header = header_line().len() as u64 + 1;
+    std::fs::metadata(verdicts).is_ok_and(|facts| facts.len() > header)
+}
+
+/// The judges whose verdicts a run folder holds, in the order of their names. Verdicts that no file describes are
+/// named too: who reads that judge is told.
 pub fn judges_of(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder.join("verdicts")).into_iter().flatten().flatten();
     let mut names: Vec<String> = entries
-        .filter_map(|entry| entry.file_name().into_string().ok()?.strip_suffix(".json").map(str::to_owned))
+        .filter_map(|entry| {
+            let file = entry.file_name().into_string().ok()?;
+            match file.strip_suffix(".jsonl") {
+                Some(name) => has_lines(&entry.path()).then(|| name.to_owned()),
+                None => file.strip_suffix(".json").map(str::to_owned),
+            }
+        })
         .collect();
     names.sort_unstable();
+    names.dedup();
     names
 }
 

@@ -178,6 +178,8 @@ pub fn score(folder: &Path, judge: Option<&str>) -> Result<Scores, ScoreError> {
     let mut judge = judge_of(folder, &manifest, judge)?;
     let responses = Journal::read(&folder.join("responses.jsonl"))?;
     let verdicts = judge.as_mut().and_then(|judge| judge.verdicts.take());
+    let journals = [&responses, &verdicts].into_iter().flatten();
+    let damaged: Vec<String> = journals.filter_map(damaged).collect();
     let sections = sections(folder, &manifest, judge.as_ref().map(|judge| &judge.file))?;
     let put: Vec<Option<Asked<'_>>> = sections
         .iter()
@@ -282,6 +284,7 @@ pub fn score(folder: &Path, judge: Option<&str>) -> Result<Scores, ScoreError> {
                 scores.transcribing =
                     (!of_section.is_empty()).then(|| transcript_rates::usage(of_section, price));
             }
+            scores.warnings.extend(damaged.iter().cloned());
             scores.warnings.extend(watch.alarms.warnings());
             scores.warnings.extend(of_judge);
             scores.answered_as = watch.answered_as.by_model(&asked);
@@ -299,6 +302,12 @@ pub fn score(folder: &Path, judge: Option<&str>) -> Result<Scores, ScoreError> {
     let scores = Scores::new(manifest.run.clone(), manifest.model.clone(), benchmarks);
     write_whole(&folder.join("scores.json"), |out| out.write_all(scores.to_json()?.as_bytes()))?;
     Ok(scores)
+}
+
+/// What is to be said of a journal with lines that cannot be read.
+fn damaged(journal: &Journal) -> Option<String> {
+    let damage = journal.damage()?;
+    Some(format!("{damage} are passed over: what no other line holds counts as missing"))
 }
 
 /// What is to be said of answers that were not asked for.

@@ -72,7 +72,7 @@ impl Ccfqa {
         };
         if judge.setup.kind == JudgeKind::Match {
             return vec![
-                "no LLM judge: string match (an answer that holds the gold, both normalised, is right)"
+                "no LLM judge: string match (an answer that holds the gold as whole words, both normalised, is right)"
                     .to_owned(),
             ];
         }

@@ -33,8 +33,8 @@ const METRICS: [(&str, Option<Profile>, &str); 14] = [
     (
         MATCH_ACCURACY,
         Some(Profile::Official),
-        "no LLM judge: string match: share of answers that hold the gold, both normalised (NFKC, lower-cased, without \
-         punctuation), rounded by pair of languages and as the mean of these pairs",
+        "no LLM judge: string match: share of answers that hold the gold as whole words and numbers, both normalised \
+         (NFKC, lower-cased, without punctuation), rounded by pair of languages and as the mean of these pairs",
     ),
     (
         "match_accuracy_row_mean",

@@ -108,7 +108,7 @@ fn a_spoken_question_can_be_written_down() {
     let heard = |draft: &Draft| match draft.tags["src"].as_str() {
         // One word of two is wrong; case, full-width forms and punctuation are none.
         "eng" => "<think>hm</think> How?",
-        _ => "ＪＰＮ、です",
+        _ => "ＪＰＮです。",
     };
     let mut asked = row();
     asked["eng"]["question"] = json!("who how?");
@@ -142,6 +142,7 @@ fn a_spoken_question_can_be_written_down() {
     let table = tables.iter().find(|table| table.name == "ccfqa-asr").unwrap();
     assert_eq!(table.rows.len(), 2);
     assert!(table.rows[1].contains(&crate::report::table::Cell::text("cer")));
+    assert!(table.notes.iter().any(|note| note.contains("(assumed: the paper's is not published) whisper: ")));
     assert!(!tables[0].title.contains("asr"));
     // Nobody judges a transcript.
     let setup = JudgeSetup { runs: 1, ..JudgeSetup::default() };

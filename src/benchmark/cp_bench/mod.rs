@@ -179,7 +179,8 @@ impl Benchmark for CpBench {
         match &facts.judge {
             None => found.push("not judged: the paper's scores are a judge's".to_owned()),
             Some(judge) if judge.setup.kind == JudgeKind::Match => found.push(
-                "no LLM judge: string match (an answer that holds the reference, both normalised, has 100, others 0)"
+                "no LLM judge: string match (an answer that holds the reference as whole words, both normalised, has \
+                 100, others 0)"
                     .to_owned(),
             ),
             Some(judge) => {
@@ -194,11 +195,15 @@ impl Benchmark for CpBench {
                     || generation.top_p != 1.0
                     || generation.max_new_tokens != 512
                 {
+                    // 1 is sent beside a temperature alone.
+                    let top_p = if generation.temperature.is_none() && generation.top_p == 1.0 {
+                        "its own top_p".to_owned()
+                    } else {
+                        format!("top_p {}", generation.top_p)
+                    };
                     found.push(format!(
-                        "the judge answers at {}, top_p {} in at most {} tokens; in the paper at 1, 1 and \
-                         512",
+                        "the judge answers at {}, {top_p} in at most {} tokens; in the paper at 1, 1 and 512",
                         generation.temperature_by_name(),
-                        generation.top_p,
                         generation.max_new_tokens
                     ));
                 }

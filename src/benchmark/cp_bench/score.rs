@@ -2,7 +2,8 @@
 //!
 //! The score of a run is the mean over items, the score the mean over runs. A reply without a rating scores 0 and
 //! stays in the mean, as in the judge's published code; calls that failed are in no score. Answers that a filter
-//! withheld score 0 without a judge in the headline and are left out in a second figure.
+//! withheld score 0 without a judge in the headline and are left out in a second figure. They alone make no score where
+//! there are answers for a judge and none of them has a verdict.
 
 use std::collections::BTreeMap;
 
@@ -64,12 +65,34 @@ impl Cell {
         }
     }
 
+    /// Whether no answer is for a judge.
+    fn all_blocked(&self) -> bool {
+        self.items + self.unjudged == self.blocked
+    }
+
+    /// Whether the zeros of blocked answers are not all that is there, unless no answer is for a judge.
+    fn judged(&self) -> bool {
+        self.all_blocked() || self.unblocked.iter().any(|run| run.n() > 0)
+    }
+
+    /// The scores of the judging runs. One has none where all that a judge should have heard is without a verdict.
+    fn by_run(&self) -> Vec<Mean> {
+        let all_blocked = self.all_blocked();
+        let runs = self.runs.iter().zip(&self.unblocked);
+        runs.map(|(run, judged)| if all_blocked || judged.n() > 0 { *run } else { Mean::default() }).collect()
+    }
+
     fn spread(runs: &[Mean]) -> Option<Spread> {
         Spread::of(&runs.iter().filter_map(Mean::value).collect::<Vec<_>>())
     }
 
     fn score(&self) -> Option<f64> {
-        Some(Self::spread(&self.runs)?.mean)
+        Some(Self::spread(&self.by_run())?.mean)
+    }
+
+    /// Items that the score is made of.
+    fn n(&self) -> u64 {
+        if self.judged() { self.items } else { 0 }
     }
 }
 
@@ -220,6 +243,7 @@ impl Scorer for CpBenchScorer {
             benchmark: NAME.to_owned(),
             profile: self.profile,
             warnings,
+            tells_withheld: true,
             conditions: vec![self.counts],
             metrics,
             judge: model.then_some(self.judged),
@@ -248,24 +272,27 @@ fn figures(metrics: &mut Vec<MetricValue>, tags: &Tags, group: &Group, won: Opti
         tags.insert(key.to_owned(), value.to_owned());
         tags
     };
-    let spread = Cell::spread(&cell.runs);
-    let mut score = figure(SCORE, tags.clone(), spread.map(|spread| spread.mean), cell.items);
+    let runs = cell.by_run();
+    let spread = Cell::spread(&runs);
+    let mut score = figure(SCORE, tags.clone(), spread.map(|spread| spread.mean), cell.n());
     score.counts = BTreeMap::from([("blocked".to_owned(), cell.blocked)]);
     if cell.unjudged > 0 {
         score.counts.insert("unjudged".to_owned(), cell.unjudged);
     }
     metrics.push(score);
-    metrics.push(figure(SCORE_SD, tags.clone(), spread.and_then(|spread| spread.sd), cell.items));
+    metrics.push(figure(SCORE_SD, tags.clone(), spread.and_then(|spread| spread.sd), cell.n()));
     let unblocked = Cell::spread(&cell.unblocked).map(|spread| spread.mean);
     metrics.push(figure(UNBLOCKED, tags.clone(), unblocked, cell.items - cell.blocked));
-    for (run, mean) in cell.runs.iter().enumerate() {
+    for (run, mean) in runs.iter().enumerate() {
         metrics.push(figure(BY_RUN, with("run", &(run + 1).to_string()), mean.value(), mean.n()));
     }
     if group.windows.len() > 1 {
-        metrics.push(figure(MEAN_OF_MAX, tags.clone(), group.best.value(), group.best.n()));
+        // The zeros of blocked windows are the better ones of nothing.
+        let best = if group.windows.values().any(Cell::judged) { group.best } else { Mean::default() };
+        metrics.push(figure(MEAN_OF_MAX, tags.clone(), best.value(), best.n()));
         for (window, cell) in &group.windows {
             let name = WINDOWS.get(*window).copied().unwrap_or_default();
-            metrics.push(figure(BY_WINDOW, with("window", name), cell.score(), cell.items));
+            metrics.push(figure(BY_WINDOW, with("window", name), cell.score(), cell.n()));
         }
     }
 }

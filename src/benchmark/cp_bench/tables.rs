@@ -6,7 +6,7 @@ use crate::benchmark::{BenchmarkScores, notes};
 use crate::metric::Mean;
 use crate::report::published::Published;
 use crate::report::table::{Cell, Table};
-use crate::types::Tags;
+use crate::types::{Outcome, Tags};
 
 pub(super) fn all(scores: &BenchmarkScores, published: &Published, compare_to: Option<&str>) -> Vec<Table> {
     let sheet = Sheet { scores, published, compare_to };
@@ -38,6 +38,11 @@ impl<'a> Sheet<'a> {
     fn n(&self, group: &Tags) -> u64 {
         let found = self.scores.metrics.iter().find(|value| value.metric == SCORE && value.group == *group);
         found.map_or(0, |value| value.n)
+    }
+
+    /// Answers that a filter withheld, in all windows.
+    fn withheld(&self) -> u64 {
+        self.scores.conditions.iter().map(|counts| counts.of(Outcome::ContentFilter)).sum()
     }
 
     fn label(&self) -> &'a str {
@@ -100,11 +105,23 @@ impl<'a> Sheet<'a> {
             of_all.filter_map(|value| value.counts.get(name)).sum()
         };
         let (blocked, unjudged) = (count("blocked"), count("unjudged"));
-        if blocked > 0 {
-            notes.push(format!("{blocked} answers were withheld by a filter"));
+        let withheld = self.withheld();
+        if windows && withheld > 0 {
+            notes.push(format!(
+                "{withheld} answers were withheld by a filter, {blocked} of them in the window that counts"
+            ));
+        } else if withheld > 0 {
+            notes.push(format!("{withheld} answers were withheld by a filter"));
         }
         if unjudged > 0 {
-            notes.push(format!("{unjudged} answers have no verdict, and are neither in a score nor in n"));
+            let zeros = if blocked > 0 {
+                "; the zeros of withheld answers stay, and weigh more than with all verdicts"
+            } else {
+                ""
+            };
+            notes.push(format!(
+                "{unjudged} answers have no verdict, and are neither in a score nor in n{zeros}"
+            ));
         }
         for figure in used {
             notes.push(format!("{}: {}", figure.status.as_str(), figure.source));
@@ -140,6 +157,9 @@ impl<'a> Sheet<'a> {
         });
         let rows = rows.collect();
         let mut notes = Vec::new();
+        if self.withheld() > 0 {
+            notes.push("an answer that a filter withheld has 0 in every run".to_owned());
+        }
         if let Some(success) = self.value(SUCCESS, &Tags::new(), None) {
             notes.push(format!("replies of the judge with a rating: {:.1} %", success * 100.0));
         }

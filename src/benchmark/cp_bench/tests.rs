@@ -132,6 +132,62 @@ fn answers_that_a_filter_withheld_have_0_and_no_judge() {
     assert!(judge.question(&planned, &response(Outcome::Empty, "")).is_some());
 }
 
+/// The zeros of withheld answers are no score of a model whose other answers nobody has judged.
+#[test]
+fn a_judge_that_is_dead_leaves_no_score_of_zeros() {
+    let blocked: Windows<'_> = &[(Outcome::ContentFilter, &[])];
+    let dead: Windows<'_> = &[(OK, &["missing", "missing"])];
+    let found = |scores: &BenchmarkScores, metric: &str, group: &[(&str, &str)]| {
+        let figure = scores.find(metric, CONDITION, group).unwrap_or_else(|| panic!("{metric} {group:?}"));
+        (figure.value, figure.n)
+    };
+    let benchmark = built(WindowRule::Model, |_| {});
+    for on_error in [OnJudgeError::Fail, OnJudgeError::Exclude] {
+        let setup = JudgeSetup { on_error, ..setup(2) };
+        let scores = scored(&benchmark, &setup, &[("C", dead), ("C", dead), ("DP", blocked)]);
+        for metric in [score::SCORE, score::SCORE_SD, score::UNBLOCKED] {
+            assert_eq!(found(&scores, metric, &[]), (None, 0), "{metric}");
+        }
+        assert_eq!(found(&scores, score::BY_RUN, &[("run", "2")]), (None, 0));
+        // Where all was withheld no verdict is owed.
+        assert_eq!(found(&scores, score::SCORE, &[("category", "DP")]), (Some(0.0), 1));
+
+        // One run of the judge was alive.
+        let half: Windows<'_> = &[(OK, &["Rating: 4", "missing"])];
+        let scores = scored(&benchmark, &setup, &[("C", half), ("C", dead), ("DP", blocked)]);
+        assert_eq!(found(&scores, score::SCORE, &[]), (Some(40.0), 2));
+        assert_eq!(found(&scores, score::BY_RUN, &[("run", "2")]), (None, 0));
+        let notes = benchmark.tables(&scores, &Published::default(), None)[0].notes.join("\n");
+        assert!(notes.contains("1 answers were withheld by a filter\n"), "{notes}");
+        assert!(notes.contains("neither in a score nor in n; the zeros of withheld answers stay"), "{notes}");
+        assert!(!notes.contains("is scored as the text that came with it"), "{notes}");
+    }
+
+    let benchmark = built(WindowRule::FirstAndLast, |_| {});
+    let none: Windows<'_> = &[(OK, &["missing"]), (OK, &["missing"])];
+    let items: [Item<'_>; 2] =
+        [("C", none), ("DP", &[(Outcome::ContentFilter, &[]), (Outcome::ContentFilter, &[])])];
+    let scores = scored(&benchmark, &setup(1), &items);
+    for (metric, group) in [
+        (score::SCORE, None),
+        (score::MEAN_OF_MAX, None),
+        (score::BY_WINDOW, Some(("window", "first"))),
+        (score::BY_WINDOW, Some(("window", "last"))),
+    ] {
+        let group: Vec<(&str, &str)> = group.into_iter().collect();
+        assert_eq!(found(&scores, metric, &group), (None, 0), "{metric}");
+    }
+    // What was withheld in either window is told beside what counts.
+    let items: [Item<'_>; 1] = [("C", &[(Outcome::ContentFilter, &[]), (OK, &["Rating: 4"])])];
+    let scores = scored(&benchmark, &setup(1), &items);
+    near(value(&scores, score::SCORE, &[]), 80.0);
+    let notes = benchmark.tables(&scores, &Published::default(), None)[0].notes.join("\n");
+    assert!(
+        notes.contains("1 answers were withheld by a filter, 0 of them in the window that counts"),
+        "{notes}"
+    );
+}
+
 #[test]
 fn calls_without_a_reply_are_in_no_score() {
     let benchmark = built(WindowRule::Model, |_| {});
@@ -181,6 +237,36 @@ fn the_judge_sees_question_reference_and_answer_shortened_where_it_must_be() {
     };
     let expect = "Audio: s, Question: Who speaks?, Answer: A woman.";
     assert_eq!(messages[1], Message::text(Role::User, expect.replace("Audio: s", "Audio: 1")));
+}
+
+/// Where a server draws as it likes, no `top_p` is said to have been sent.
+#[test]
+fn how_the_judge_answers_is_told_as_it_was_asked() {
+    use crate::benchmark::JudgeFacts;
+    use crate::model::ModelIdentity;
+    use crate::types::Generation;
+
+    let benchmark = built(WindowRule::Model, |_| {});
+    let (model, of_model, setup) = (ModelIdentity::default(), Generation::default(), setup(5));
+    for (temperature, top_p, expect) in [
+        (None, 1.0, "the judge answers at the server's own temperature, its own top_p in at most 512 tokens"),
+        (None, 0.5, "the judge answers at the server's own temperature, top_p 0.5 in at most 512 tokens"),
+        (Some(0.5), 1.0, "the judge answers at temperature 0.5, top_p 1 in at most 512 tokens"),
+    ] {
+        let generation = Generation { temperature, top_p, max_new_tokens: 512, ..Generation::default() };
+        let judge = JudgeFacts { setup: &setup, model: "j", generation: &generation };
+        let facts = RunFacts {
+            model: &model,
+            generation: &of_model,
+            seed: 0,
+            samples: 1,
+            subset: None,
+            data_differs: &[],
+            judge: Some(judge),
+        };
+        let found = benchmark.deviations(&facts);
+        assert!(found.iter().any(|sentence| sentence.starts_with(expect)), "{expect}: {found:#?}");
+    }
 }
 
 #[test]

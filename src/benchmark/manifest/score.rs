@@ -71,7 +71,8 @@ impl Metric {
                 ("contains", "share of answers that hold a reference, byte for byte, inside words too"),
                 (
                     "contains_norm",
-                    "the same after NFKC and lower-casing, punctuation and symbols to blanks, white space collapsed",
+                    "the same as whole words and numbers, after NFKC and lower-casing, punctuation and symbols to blanks, \
+                     white space collapsed",
                 ),
             ],
             Self::F1TokenSet => {

@@ -466,8 +466,8 @@ fn judge_departures(facts: &RunFacts<'_>) -> Vec<String> {
     };
     if judge.setup.kind == JudgeKind::Match {
         return vec![
-            "no LLM judge: string match (an answer that holds the gold, both normalised, is correct, every other \
-             incorrect)"
+            "no LLM judge: string match (an answer that holds the gold as whole words, both normalised, is correct, \
+             every other incorrect)"
                 .to_owned(),
         ];
     }

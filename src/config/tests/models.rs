@@ -275,6 +275,26 @@ fn errors_show_no_secrets() {
     assert!(!error.to_string().contains("s3cret"), "{error}");
 }
 
+/// A secret is one by the name of the variable that it comes from too: the server may know it by another.
+#[test]
+fn secrets_of_a_server_s_environment_are_known_by_either_name() {
+    let lookup = |name: &str| Ok(format!("value of {name}"));
+    let of = |env: &str| {
+        let config = config(ENDPOINT, &["model.server.command=['serve']", &format!("model.server.env={env}")]);
+        let secrets = secret::secrets_from(&config.model, lookup).unwrap();
+        secrets.all().iter().map(|secret| secret.expose().to_owned()).collect::<Vec<String>>()
+    };
+    let key = "value of MY_KEY".to_owned();
+    assert_eq!(of("{ CUDA_VISIBLE_DEVICES = '0', FOLDER = '$HOME' }"), [key.clone(), key.clone()]);
+    for (env, secret) in [
+        ("{ VLLM_AUTH = 'Bearer $HF_TOKEN' }", "value of HF_TOKEN"),
+        ("{ VLLM_API_KEY = '$MINE' }", "value of MINE"),
+    ] {
+        let found = of(env);
+        assert!(found.iter().any(|known| known == secret), "{env}: {found:?}");
+    }
+}
+
 /// The manifest holds the resolved configuration: names of variables, and the numbers as they are.
 #[test]
 fn an_endpoint_survives_the_manifest() {

@@ -86,7 +86,9 @@ impl Reply {
             None => self.unknown += 1,
             Some(numbers) => {
                 self.other_form += 1;
-                numbers.into_iter().for_each(|number| self.add_number(number, sentences));
+                for number in numbers {
+                    self.add_number(number, sentences);
+                }
             }
         }
     }

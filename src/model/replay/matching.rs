@@ -6,6 +6,8 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 
+use unicode_normalization::UnicodeNormalization as _;
+
 use super::read::KEPT;
 use super::{Answers, MatchBy, ReplayFacts, Stored};
 use crate::types::{Digest, Planned, shown};
@@ -283,12 +285,12 @@ impl<'a> Matcher<'a> {
                 .to_string()
         };
         if let (Some(theirs), Some(ours)) = (&stored.question, asked.question)
-            && !agree(theirs, ours)
+            && !one_question(theirs, ours)
         {
             return Some(told("question", theirs, ours));
         }
         let gold = &asked.planned.gold;
-        let known = stored.references.iter().any(|theirs| gold.iter().any(|ours| agree(theirs, ours)));
+        let known = stored.references.iter().any(|theirs| gold.iter().any(|ours| one_reference(theirs, ours)));
         match (stored.references.first(), gold.first()) {
             (Some(theirs), Some(ours)) if !known => Some(told("reference", theirs, ours)),
             _ => None,
@@ -395,11 +397,20 @@ fn help(differ: &[String]) -> String {
     }
 }
 
-/// Whether two texts may be one question or reference: the same, or one within the other, as a prompt holds its
-/// question.
-fn agree(one: &str, other: &str) -> bool {
+/// Whether two texts may be one question: the same, or one within the other, as a prompt holds its question.
+fn one_question(one: &str, other: &str) -> bool {
     let (one, other) = (one.trim(), other.trim());
     one == other || (!one.is_empty() && !other.is_empty() && (one.contains(other) || other.contains(one)))
+}
+
+/// Whether two texts are one reference: equal but for the form of their letters and white space. No tool writes a
+/// reference into other words, and "woman" holds "man": within one another they are two.
+fn one_reference(one: &str, other: &str) -> bool {
+    let plain = |text: &str| {
+        let folded = text.nfkc().collect::<String>().to_lowercase();
+        folded.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    one == other || plain(one) == plain(other)
 }
 
 fn matched_by(answers: &Answers) -> String {

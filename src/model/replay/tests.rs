@@ -230,6 +230,20 @@ fn logs_of_audiobench_follow_the_order_of_the_data_and_are_compared_with_it() {
     assert!(error.starts_with("none of the 2 answers belongs to a request of this run"), "{error}");
 }
 
+/// Answers to the rows beside them: their questions are the same, and each reference holds the other.
+#[test]
+fn a_reference_within_another_is_another() {
+    let item = |answer: &str, said: &str| json!({"text": "Who speaks?", "answer": answer, "model_prediction": said});
+    let log = json!([item("woman", "A1"), item("man", "A2"), item(" A  Child", "A3")]).to_string();
+    let plan: Vec<_> = [("a", "man", 0), ("b", "woman", 1), ("c", "a child", 2)]
+        .map(|(id, gold, row)| (planned(id, &[], &["qa"], gold), Some("Who speaks?"), row))
+        .into();
+    let read = answers("log.json", &log, Some(Preset::AudioBench), &[], None).unwrap();
+    let (texts, facts) = given(read, &plan);
+    assert_eq!((facts.taken, facts.contradicting, texts[2].1.as_str()), (1, 2, "A3"));
+    assert!(texts[0].1.ends_with("its reference is `woman`, and that of sample a is `man`"), "{texts:?}");
+}
+
 #[test]
 fn samples_of_lmms_eval_give_the_reply_as_it_came() {
     let rows = lines(&[
