@@ -172,14 +172,29 @@ impl Surveyor {
                     && data.holds(name)
                     && let Ok(source) = data.media(name)
                 {
-                    // To know how long it is, all of it would have to be decoded.
-                    if self.is_new(&source, name) {
-                        self.survey.audio.files += 1;
-                        self.survey.audio.unmeasured += 1;
-                        let format = format!("list of numbers {rate} Hz mono");
-                        *self.survey.audio.formats.entry(format).or_default() += 1;
+                    if !self.is_new(&source, name) {
+                        return;
                     }
+                    if let Some(sentence) = data.odd_samples(name) {
+                        self.survey.broken += 1;
+                        return self.problem(format!("{}: {sentence}", shown(name)));
+                    }
+                    // To know how long it is, all of it would have to be decoded.
+                    self.survey.audio.files += 1;
+                    self.survey.audio.unmeasured += 1;
+                    let format = format!("list of numbers {rate} Hz mono");
+                    *self.survey.audio.formats.entry(format).or_default() += 1;
                     return;
+                }
+                let rated = || named || fields.keys().any(|key| key.ends_with("rate"));
+                let numbers = |name: &str| fields.get(name).is_some_and(is_numbers);
+                if numbers("wav") || (numbers("array") && rated()) {
+                    self.survey.broken += 1;
+                    let row = self.survey.rows;
+                    return self.problem(format!(
+                        "row {row}: numbers where a clip should be named; samples are read from Parquet and Arrow files \
+                         where `sampling_rate` stands beside `wav` or `array`"
+                    ));
                 }
                 // A structure of the `datasets` library: the bytes go before the path.
                 let places = ["bytes", "path"].map(|name| fields.get(name));
@@ -303,6 +318,12 @@ impl Surveyor {
     }
 }
 
+/// Whether a value is a list of numbers, or of such lists: samples that no dataset took for a clip.
+fn is_numbers(value: &Value) -> bool {
+    let first = value.as_array().and_then(|items| items.first());
+    first.is_some_and(|item| item.is_number() || is_numbers(item))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -351,12 +372,13 @@ mod tests {
             r#"{"x": {"audio": "../../secret"}}"#,
             r#"{"wav": "no suffix"}"#,
             r#"{"audio": 7, "image": {"caption": "a clip"}}"#,
+            r#"{"x": [{"wav": [[0.5, 1]]}, {"array": [1], "sample_rate": 8000}, {"array": [1], "size": 1}]}"#,
         ];
         std::fs::write(dir.path().join("test.jsonl"), rows.join("\n")).unwrap();
         let mut surveyor = Surveyor::new(None);
         surveyor.add(&Dataset::open(dir.path(), None).unwrap(), |_| {}).unwrap();
         let survey = surveyor.finish();
-        assert_eq!((survey.audio.files, survey.missing, survey.broken), (1, 7, 2), "{:?}", survey.problems);
+        assert_eq!((survey.audio.files, survey.missing, survey.broken), (1, 7, 4), "{:?}", survey.problems);
         assert!(survey.problems[0].starts_with("row 2: null where a clip or image should be named"));
     }
 
