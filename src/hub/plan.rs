@@ -437,8 +437,8 @@ impl Planner<'_> {
         if self.choice.revision.is_some() {
             return Ok(());
         }
-        let differ = |hash, expected: String, found: String| {
-            Err(HubError::Corrupt { what: entry.path.clone(), hash, expected, found })
+        let differ = |kind, expected: String, found: String| {
+            Err(HubError::Other { what: entry.path.clone(), kind, expected, found })
         };
         match (file.bytes, &file.sha256, &entry.sha256) {
             (Some(wanted), ..) if wanted != entry.bytes => {
