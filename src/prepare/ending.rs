@@ -14,7 +14,7 @@ use super::part;
 use super::pool::lock;
 use super::work::{Event, Under, Work};
 use crate::dataset::prepared::{ListRecord, RECORD, SetRecord, list_path};
-use crate::types::Digest;
+use crate::types::{Digest, shown};
 
 impl Work<'_> {
     /// Writes the rows and the record of a set whose parts are done.
@@ -88,7 +88,7 @@ fn gather(
             let Value::Array(pair) = line.row else { continue };
             let [Value::String(key), row] = &*pair else { continue };
             if counting.again(key) {
-                counting.problem(format!("a row is there twice: {}", key.replace('\0', ", ")));
+                counting.problem(format!("a row is there twice: {}", shown(&key.replace('\0', ", "))));
             }
             counting.counts.rows += 1;
             if let Some((passage, found)) = layout.sentences(row) {

@@ -195,7 +195,7 @@ fn clips(
         };
         let stem = if with_origin || items.len() > 1 { format!("{stem}-{number}") } else { stem.to_owned() };
         let Some(saved) = store.keep(name, &stem)? else { continue };
-        store.problems.extend(contradicts(item, &saved).map(|said| format!("{name}: {said}")));
+        store.problems.extend(contradicts(item, &saved).map(|said| format!("{}: {said}", shown(name))));
         let mut clip = clip(saved);
         let metadata = item.get("metadata").filter(|metadata| !metadata.is_null());
         if with_origin {
@@ -231,7 +231,8 @@ pub(super) fn row(row: &Map<String, Value>, at: At<'_>, store: &mut Store) -> Re
     let (link, passage, number) = (field("link"), field("flores_passage"), field("question_number"));
     let dialect = field("dialect");
     if !dialect.is_empty() && dialect.trim_end_matches('^') != at.set {
-        store.problems.push(format!("row {}: its dialect is {dialect}, not {}", at.row, at.set));
+        let sentence = format!("row {}: its dialect is {}, not {}", at.row, shown(&dialect), at.set);
+        store.problems.push(sentence);
     }
     let hash = blake3::hash(format!("{link}\0{passage}").as_bytes()).to_hex();
     let stem = hash.get(..8).unwrap_or(&hash).to_owned();
@@ -242,7 +243,8 @@ pub(super) fn row(row: &Map<String, Value>, at: At<'_>, store: &mut Store) -> Re
             "correct_answer_num" => {
                 let found = answer(value);
                 if found.is_none() {
-                    let sentence = format!("row {}: correct_answer_num is {value}, not 1 to 4", at.row);
+                    let found = value.to_string();
+                    let sentence = format!("row {}: correct_answer_num is {}, not 1 to 4", at.row, shown(&found));
                     store.problems.push(sentence);
                 }
                 out.insert(name.clone(), found.map_or_else(|| value.clone(), Value::from));
