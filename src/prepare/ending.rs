@@ -8,12 +8,12 @@ use serde_json::Value;
 
 use super::PrepareError;
 use super::counting::Counting;
-use super::files::sync_folder;
+use super::files::{clear_out, sync_folder};
 use super::layout::Layout;
 use super::part;
 use super::pool::lock;
 use super::work::{Event, Under, Work};
-use crate::dataset::prepared::{ListRecord, RECORD, SetRecord, list_path};
+use crate::dataset::prepared::{FOLDER, ListRecord, RECORD, SetRecord, list_path};
 use crate::types::{Digest, shown};
 
 impl Work<'_> {
@@ -48,7 +48,7 @@ impl Work<'_> {
             blake3,
             list,
             counts: counting.counts,
-            problems: counting.problems,
+            problems: std::mem::take(&mut counting.problems),
         };
         {
             let mut record = lock(&self.record);
@@ -58,6 +58,8 @@ impl Work<'_> {
             beside_and_synced(&self.prepared.join(RECORD), &text)?;
             sync_folder(&self.prepared)?;
         }
+        // Only now: rows of an earlier source name them until then.
+        clear_out(&self.prepared.join(name), |file| counting.has(&format!("{FOLDER}/{name}/{file}")));
         // What could not be read is tried again from the first row of its part on; the other parts are kept for that.
         if counting.counts.faults == 0 {
             for journal in &under.journals {

@@ -195,6 +195,25 @@ fn a_clip_that_was_cut_since_is_refused_and_made_again() {
 }
 
 #[test]
+fn clips_of_a_source_that_was_replaced_do_not_stay() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path();
+    let made = |seconds: f64| -> Vec<String> {
+        super::large(&data.join("eng_Latn.parquet"), 4, seconds, 4);
+        finish(&mut prepare("2m-belebele", data, &[])).exits_with(0).prints("4 rows, 2 files");
+        let entries = std::fs::read_dir(data.join("prepared/eng_Latn")).unwrap().flatten();
+        entries.map(|entry| entry.file_name().into_string().unwrap()).collect()
+    };
+    let first = made(0.1);
+    assert_eq!(first.len(), 2);
+    // What a user put there is not touched.
+    std::fs::write(data.join("prepared/eng_Latn/mine.wav"), "mine").unwrap();
+    let second = made(0.2);
+    assert_eq!(second.len(), 3, "{second:?}");
+    assert!(second.contains(&"mine.wav".to_owned()) && first.iter().all(|name| !second.contains(name)));
+}
+
+#[test]
 fn a_part_of_the_languages_is_no_whole_set() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path();
