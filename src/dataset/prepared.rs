@@ -507,7 +507,10 @@ mod tests {
         for (data, lenient) in [(dir.path(), false), (dir.path(), true), (file.as_path(), false)] {
             let choice = Choice { lenient, ..Choice::default() };
             let error = Dataset::choose(data, None, &choice).unwrap_err().to_string();
-            assert!(error.contains("its content is another") && error.contains("harness prepare b"), "{error}");
+            assert!(
+                error.contains("its content is another") && error.contains("harness prepare b"),
+                "{error}"
+            );
         }
     }
 

@@ -519,7 +519,8 @@ impl Planner<'_> {
             });
         }
         if let Some(via) = via.filter(|_| unvouched) {
-            plan.notes.push(format!("it comes via {via} (HARNESS_MIRRORS), and no published hash vouches for it"));
+            plan.notes
+                .push(format!("it comes via {via} (HARNESS_MIRRORS), and no published hash vouches for it"));
         }
         Ok(())
     }

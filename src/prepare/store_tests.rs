@@ -57,6 +57,9 @@ fn what_may_pass_is_told_from_what_stays() {
     let Kept::Broken { problem, may_pass } = make(&sources[0], &want(&long, "s"), target).unwrap() else {
         panic!("there is such a file")
     };
-    assert!(!may_pass && problem.ends_with(STAYS) && problem.contains("(3000 characters): cannot"), "{problem}");
+    assert!(
+        !may_pass && problem.ends_with(STAYS) && problem.contains("(3000 characters): cannot"),
+        "{problem}"
+    );
     assert!(problem.len() < 300, "{problem}");
 }

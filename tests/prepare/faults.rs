@@ -148,7 +148,10 @@ fn recordings_in_a_form_that_is_not_read_are_no_missing_ones() {
     let forms = [
         (vec![("wav", integers()), ("sampling_rate", rate())], "has samples of type Int32; expected floats"),
         (vec![("wav", nested()), ("sampling_rate", rate())], "has samples of type List("),
-        (vec![("wav", floats())], "row 1: audio_segments holds {audio: {wav: [number]}} in place of a recording"),
+        (
+            vec![("wav", floats())],
+            "row 1: audio_segments holds {audio: {wav: [number]}} in place of a recording",
+        ),
         (
             vec![("array", floats()), ("sample_rate", rate())],
             "row 1: audio_segments holds {audio: {array: [number], sample_rate: number}} in place",

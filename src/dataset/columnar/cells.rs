@@ -35,7 +35,9 @@ impl Cells for RowCells {
 /// The steps of a path that lead to the struct or value of a kind.
 pub(super) fn steps_to<'p, 's>(path: &'p [&'s str], kind: &Kind) -> Option<&'p [&'s str]> {
     match kind {
-        Kind::Samples { field, .. } => path.split_last().filter(|(last, _)| *last == field).map(|(_, rest)| rest),
+        Kind::Samples { field, .. } => {
+            path.split_last().filter(|(last, _)| *last == field).map(|(_, rest)| rest)
+        }
         Kind::File { .. } | Kind::Binary | Kind::Base64 => Some(path),
     }
 }

@@ -244,7 +244,8 @@ pub(super) fn row(row: &Map<String, Value>, at: At<'_>, store: &mut Store) -> Re
                 let found = answer(value);
                 if found.is_none() {
                     let found = value.to_string();
-                    let sentence = format!("row {}: correct_answer_num is {}, not 1 to 4", at.row, shown(&found));
+                    let sentence =
+                        format!("row {}: correct_answer_num is {}, not 1 to 4", at.row, shown(&found));
                     store.problems.push(sentence);
                 }
                 out.insert(name.clone(), found.map_or_else(|| value.clone(), Value::from));
@@ -360,7 +361,10 @@ mod tests {
             assert!(!is_absent(&held), "{held}");
         }
         let said = no_recording("row 1: x", &json!({"audio": {"wav": [[0.5]]}, "n": null, "t": ["a"]}));
-        assert!(said.starts_with("row 1: x holds {audio: {wav: [[number]]}, n: null, t: [text]} in "), "{said}");
+        assert!(
+            said.starts_with("row 1: x holds {audio: {wav: [[number]]}, n: null, t: [text]} in "),
+            "{said}"
+        );
     }
 
     #[test]

@@ -186,9 +186,7 @@ const CLIP: [&str; 5] = ["audio", "wav", "array", "bytes", "path"];
 fn name_in(value: &Value) -> Option<&str> {
     match value {
         Value::String(name) => Some(name),
-        Value::Object(fields) => {
-            CLIP.iter().find_map(|name| name_in(fields.get(*name)?))
-        }
+        Value::Object(fields) => CLIP.iter().find_map(|name| name_in(fields.get(*name)?)),
         _ => None,
     }
 }
