@@ -152,12 +152,9 @@ pub struct AudioRef {
 }
 
 impl AudioRef {
-    /// Several clips one after the other, with so much silence between them; one alone is itself.
+    /// Clips one after the other, with so much silence between them. One alone is brought to the rate of several too.
     pub fn joined(names: &[&str], gap_ms: u32, window: Window) -> Self {
-        match names {
-            [name] => Self { name: (*name).to_owned(), window },
-            names => Self { name: format!("{JOINED}{gap_ms}:{}", serde_json::json!(names)), window },
-        }
+        Self { name: format!("{JOINED}{gap_ms}:{}", serde_json::json!(names)), window }
     }
 
     /// The clips that it is made of: itself, where it is not joined.
@@ -577,7 +574,7 @@ mod tests {
         let pieces: Vec<String> = joined.pieces().into_iter().map(|piece| piece.name).collect();
         assert_eq!(pieces, names);
         let one = AudioRef::joined(&["a.wav"], 200, Window::Whole);
-        assert_eq!((one.name.as_str(), one.pieces().len()), ("a.wav", 1));
+        assert_eq!((one.name.as_str(), one.pieces()[0].name.as_str()), ("join:200:[\"a.wav\"]", "a.wav"));
         for other in ["a.wav", "join:", "join:1:x", "join:-1:[]", "join:1:[1]"] {
             assert_eq!(joined_names(other), None, "{other}");
         }

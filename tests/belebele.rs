@@ -426,8 +426,8 @@ fn a_model_that_hears_gets_the_sentences_as_one_clip() {
     assert_eq!(joined["audio"]["steps"], json!(["join:2", "encode:wav16"]));
     assert_eq!(joined["audio"]["samples"], 1600);
     let alone = media("/1");
-    assert_eq!(alone["audio"]["steps"], json!([]), "one recording goes as it is");
-    assert_eq!(alone["name"], "a.wav");
+    assert_eq!(alone["audio"]["steps"], json!(["encode:wav16"]), "one recording goes the way of several");
+    assert_eq!(alone["name"], "join:0:[\"a.wav\"]");
     done.prints("chance").prints("no_passage").prints("abstract of arXiv 2412.08274v3");
 }
 

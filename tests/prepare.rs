@@ -500,6 +500,14 @@ fn data_are_described_as_published_and_as_prepared() {
     finish(harness().arg("data").arg(config)).prints("by column with audio: ").prints("0 missing, 0 broken");
 }
 
+#[test]
+fn a_folder_without_the_split_that_is_asked_about_is_no_empty_one() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("test.jsonl"), "{\"id\": 1}\n").unwrap();
+    let shown = finish(harness().arg("data").arg(dir.path()).args(["--benchmark", "cfever"])).exits_with(2);
+    shown.says("looked for dev.jsonl").says("found test.jsonl");
+}
+
 /// Rows as text name recordings that are files: nothing that lies beside them may be taken in their place.
 #[test]
 fn a_table_beside_the_authors_rows_is_not_prepared_in_their_place() {

@@ -179,9 +179,8 @@ mod tests {
             };
             judged(&judge).into_iter().find(|note| note.contains("replies took")).unwrap()
         };
-        let took = |requests: u64| {
-            format!("judge ann: {requests} replies took 0 prompt tokens and 0 reply tokens")
-        };
+        let took =
+            |requests: u64| format!("judge ann: {requests} replies took 0 prompt tokens and 0 reply tokens");
         assert_eq!(note(7, 0), took(7));
         assert_eq!(note(5, 0), took(5) + "; 2 more calls are equal to one of these, and were not made again");
         assert_eq!(note(6, 1), took(6) + "; equal calls are made once");

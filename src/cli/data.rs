@@ -142,7 +142,7 @@ fn datasets(place: &Place) -> Result<Vec<Dataset>, Failure> {
     let choice = Choice { split, ignore: &ignore, lenient: true, ..Choice::default() };
     let found = Dataset::choose(&place.data, place.media.as_deref(), &choice);
     match (found, &place.benchmark) {
-        (Err(DatasetError::NoIndex { .. }), Some(benchmark)) => {
+        (Err(none @ DatasetError::NoIndex { .. }), Some(benchmark)) => {
             let asked = Asked {
                 benchmark: benchmark.clone(),
                 data: place.data.clone(),
@@ -150,6 +150,9 @@ fn datasets(place: &Place) -> Result<Vec<Dataset>, Failure> {
                 languages: Vec::new(),
             };
             let plan = prepare::plan(&asked)?;
+            if plan.sets.is_empty() {
+                return Err(Failure::new(exit::USAGE, format!("error: {none}")));
+            }
             Ok(plan.sets.iter().flat_map(prepare::PlannedSet::datasets).cloned().collect())
         }
         (found, _) => match found {

@@ -286,7 +286,10 @@ fn not_verified(record: &Record) -> String {
     let files = record.origins.values().flat_map(|origin| origin.sets.values()).flat_map(|set| &set.files);
     let names: Vec<String> = files
         .filter(|file| file.verified == Verified::NotVerified)
-        .map(|file| file.path.display().to_string())
+        .map(|file| match &file.via {
+            Some(via) => format!("{} via {via}", file.path.display()),
+            None => file.path.display().to_string(),
+        })
         .collect();
     match names.as_slice() {
         [] => "verified against published hashes\n".to_owned(),

@@ -67,6 +67,9 @@ pub struct FileRecord {
     pub changed: bool,
     /// What it was checked against.
     pub verified: Verified,
+    /// The host that sent it in place of its origin, where nothing published vouches for what came.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub via: Option<String>,
     /// The files that were unpacked from it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unpacked: Option<Unpacked>,

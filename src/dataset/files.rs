@@ -121,6 +121,19 @@ impl DataFile {
         }
     }
 
+    /// Why the samples at a place in a row are not read, by the type of their column; `None` where they are, and for other
+    /// media.
+    #[cfg_attr(not(feature = "parquet"), expect(unused_variables, reason = "text holds no samples"))]
+    pub(super) fn odd_samples(&self, path: &[&str]) -> Option<String> {
+        match &self.kind {
+            Kind::Text(_) => None,
+            #[cfg(feature = "parquet")]
+            Kind::Parquet(file) => file.odd_samples(path),
+            #[cfg(feature = "parquet")]
+            Kind::Arrow(file) => file.odd_samples(path),
+        }
+    }
+
     /// The media at a place in a row. `place` tells this file from all others.
     pub(super) fn media(
         &self,

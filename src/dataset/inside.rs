@@ -55,6 +55,12 @@ impl Inside {
         let reason = format!("the file has no column of media `{}`", place.path.join("."));
         Some(Err(MediaNameError::Place { name: name.to_owned(), reason }))
     }
+
+    /// Why the samples that a name points to are not read, by the type of their column; `None` for all other names.
+    pub(super) fn odd_samples(&self, name: &str) -> Option<String> {
+        let place = self.place(name)?;
+        place.file.odd_samples(&place.path)
+    }
 }
 
 impl Inside {

@@ -311,6 +311,12 @@ impl Dataset {
         matches!(self.inside.file(name), Some(Ok(_)))
     }
 
+    /// Why the samples at a place in one of its files cannot be read, by the type of their column alone: a sentence that
+    /// reads well after the name. `None` where they can, and for all other names.
+    pub fn odd_samples(&self, name: &str) -> Option<String> {
+        self.inside.odd_samples(name)
+    }
+
     /// The file of the rows; of several, the first.
     pub fn index(&self) -> &Path {
         &self.index

@@ -235,6 +235,13 @@ fn check(
     if facts.bytes != set.bytes {
         return Err(damaged("is not the file that was prepared (its size is another)".to_owned()));
     }
+    // Rows that were edited may have the size of those that were written, and would pass for the published data.
+    let mut hasher = blake3::Hasher::new();
+    let read = std::fs::File::open(&path).and_then(|file| hasher.update_reader(file).map(|_| ()));
+    read.map_err(|source| DatasetError::Io { path: path.clone(), source })?;
+    if Digest(*hasher.finalize().as_bytes()) != set.blake3 {
+        return Err(damaged("is not the file that was prepared (its content is another)".to_owned()));
+    }
     // A source that is gone made room; one that is another has other rows.
     let changed = set
         .sources
@@ -490,6 +497,21 @@ mod tests {
         assert!(error(dir.path()).contains("is gone or is another list"));
         let lenient = Choice { lenient: true, ..Choice::default() };
         assert!(Dataset::choose(dir.path(), None, &lenient).is_ok());
+    }
+
+    #[test]
+    fn edited_rows_of_the_same_size_are_refused() {
+        let dir = prepared(&[("test", "{\"id\": 1}\n")]);
+        let file = dir.path().join("prepared/test.jsonl");
+        std::fs::write(&file, "{\"id\": 2}\n").unwrap();
+        for (data, lenient) in [(dir.path(), false), (dir.path(), true), (file.as_path(), false)] {
+            let choice = Choice { lenient, ..Choice::default() };
+            let error = Dataset::choose(data, None, &choice).unwrap_err().to_string();
+            assert!(
+                error.contains("its content is another") && error.contains("harness prepare b"),
+                "{error}"
+            );
+        }
     }
 
     #[test]

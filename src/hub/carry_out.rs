@@ -199,11 +199,14 @@ impl Carrier<'_> {
                 }
                 self.noted(&path, entry.bytes, sha256, &check).await
             }
-            Source::Web { url, check, instead } => {
+            Source::Web { url, check, via, instead } => {
                 let stored =
                     if self.file.unpack { PathBuf::from(&self.file.name) } else { self.file.to.clone() };
                 let target = self.plan.folder.join(stored);
+                let mut via = via.clone().filter(|_| *check == Check::None);
                 let sums = if target.is_file() && !instead {
+                    // What lies there came by whatever way the record says.
+                    via = self.known.as_ref().and_then(|known| known.via.clone());
                     self.observer
                         .on(&self.file.name, Event::Begin { bytes: self.file.bytes, have: self.file.have });
                     self.sums(&target, check).await?
@@ -222,7 +225,8 @@ impl Carrier<'_> {
                     };
                     download::fetch(self.hub.client(&self.file.name)?, &job, self.observer).await?
                 };
-                self.noted(&target, sums.bytes, sums.sha256, check).await
+                let noted = self.noted(&target, sums.bytes, sums.sha256, check).await?;
+                Ok(FileRecord { via, ..noted })
             }
         }
     }
@@ -298,6 +302,7 @@ impl Carrier<'_> {
             modified: FileFacts::of(&placed).ok().and_then(|facts| facts.modified),
             changed: false,
             verified: verified(check),
+            via: None,
             unpacked,
         })
     }

@@ -86,16 +86,36 @@ impl Version {
 pub(super) async fn fetch(client: &Client, job: &Job, observer: &dyn Observer) -> Result<Sums, HubError> {
     let partial = incomplete(&job.target);
     make_parent(&partial)?;
+    let sidecar = partial.with_added_extension("json");
+    let done = fetch_beside(client, job, &partial, &sidecar, observer).await;
+    if let Err(error) = &done {
+        // Kept is what a later attempt goes on with.
+        let is_empty = || std::fs::metadata(&partial).is_ok_and(|meta| meta.len() == 0);
+        if matches!(error, HubError::Corrupt { .. }) || is_empty() {
+            let _ = std::fs::remove_file(&partial);
+            let _ = std::fs::remove_file(&sidecar);
+        }
+    }
+    done
+}
+
+/// Fetches a file to a place beside its own, and gives it its name when it is whole and right.
+async fn fetch_beside(
+    client: &Client,
+    job: &Job,
+    partial: &Path,
+    sidecar: &Path,
+    observer: &dyn Observer,
+) -> Result<Sums, HubError> {
     let mut sink = {
-        let (path, check, most) = (partial.clone(), job.check.clone(), job.bytes);
+        let (path, check, most) = (partial.to_owned(), job.check.clone(), job.bytes);
         blocking(move || Sink::open(&path, &check, most))
             .await?
-            .map_err(HubError::io(&partial, "cannot be written"))?
+            .map_err(HubError::io(partial, "cannot be written"))?
     };
-    let sidecar = partial.with_added_extension("json");
-    let mut version = job.versioned.then(|| read_version(&sidecar)).flatten();
+    let mut version = job.versioned.then(|| read_version(sidecar)).flatten();
     if job.versioned && version.is_none() && sink.len() > 0 {
-        sink.restart().map_err(HubError::io(&partial, "cannot be written"))?;
+        sink.restart().map_err(HubError::io(partial, "cannot be written"))?;
     }
     observer.on(&job.name, Event::Begin { bytes: job.bytes, have: sink.len() });
     let mut backoff = Backoff::new(&job.name, ATTEMPTS);
@@ -109,13 +129,13 @@ pub(super) async fn fetch(client: &Client, job: &Job, observer: &dyn Observer) -
             Ok(())
         } else {
             let mut attempt =
-                Attempt { client, job, observer, version: &mut version, sidecar: &sidecar, size: &mut size };
+                Attempt { client, job, observer, version: &mut version, sidecar, size: &mut size };
             let (back, outcome) = attempt.run(sink).await?;
             sink = back;
             outcome
         };
         let (why, after) = match attempt {
-            Ok(()) => match meets(&sink.sums(), job, &partial)? {
+            Ok(()) => match meets(&sink.sums(), job, partial)? {
                 Ok(()) => break,
                 Err(_) if resumed => {
                     observer.on(&job.name, Event::Discard(sink.len()));
@@ -123,20 +143,18 @@ pub(super) async fn fetch(client: &Client, job: &Job, observer: &dyn Observer) -
                         &job.name,
                         Event::Note("what was there does not fit; it is fetched from the front"),
                     );
-                    sink.restart().map_err(HubError::io(&partial, "cannot be written"))?;
+                    sink.restart().map_err(HubError::io(partial, "cannot be written"))?;
                     (resumed, version) = (false, None);
                     continue;
                 }
                 Err((hash, expected, found)) => {
-                    let _ = std::fs::remove_file(&partial);
-                    let _ = std::fs::remove_file(&sidecar);
                     return Err(HubError::Corrupt { what: job.name.clone(), hash, expected, found });
                 }
             },
             Err(Fault::Final(error)) => return Err(error),
             Err(Fault::NoSuchRange) => {
                 observer.on(&job.name, Event::Discard(sink.len()));
-                sink.restart().map_err(HubError::io(&partial, "cannot be written"))?;
+                sink.restart().map_err(HubError::io(partial, "cannot be written"))?;
                 (resumed, version) = (false, None);
                 ("the file is shorter than what came of it".to_owned(), None)
             }
@@ -153,7 +171,7 @@ pub(super) async fn fetch(client: &Client, job: &Job, observer: &dyn Observer) -
     }
     let (sums, target) = (sink.sums(), job.target.clone());
     blocking(move || sink.finish(&target)).await?.map_err(HubError::io(&job.target, "cannot be written"))?;
-    let _ = std::fs::remove_file(&sidecar);
+    let _ = std::fs::remove_file(sidecar);
     Ok(sums)
 }
 
@@ -214,12 +232,7 @@ impl Attempt<'_> {
             sink.restart().map_err(failed())?;
         }
         if let Some((found, wanted)) = whole.zip(job.bytes).filter(|(found, wanted)| found != wanted) {
-            return Err(HubError::Corrupt {
-                what: job.name.clone(),
-                hash: "bytes",
-                expected: wanted.to_string(),
-                found: found.to_string(),
-            });
+            return Err(self.other("bytes", wanted.to_string(), found.to_string()));
         }
         *self.size = job.bytes.or(whole);
         if job.versioned {
@@ -274,27 +287,30 @@ impl Attempt<'_> {
         Ok((sink, outcome))
     }
 
-    /// Checks that the hub speaks of the file that its listing named.
+    /// That the server speaks of another file than was asked for. Nothing of it came.
+    fn other(&self, kind: &'static str, expected: String, found: String) -> HubError {
+        HubError::Other { what: self.job.name.clone(), kind, expected, found }
+    }
+
+    /// Checks that the hub speaks of the file that its listing named. A mirror may have entity tags of its own: one that is
+    /// no hash of the listed kind says nothing of the bytes, whose own hash decides.
     fn as_listed(&self, found: &Linked) -> Result<(), HubError> {
-        let (job, wanted) = (self.job, &self.job.linked);
-        let differ = |hash, expected: String, found: String| {
-            Err(HubError::Corrupt { what: job.name.clone(), hash, expected, found })
-        };
+        let wanted = &self.job.linked;
         match (&wanted.commit, &found.commit) {
             (Some(wanted), Some(found)) if wanted != found => {
-                return differ("commit", wanted.clone(), found.clone());
+                return Err(self.other("commit", wanted.clone(), found.clone()));
             }
             _ => {}
         }
         match (&wanted.etag, &found.etag) {
-            (Some(wanted), Some(found)) if wanted != found => {
-                return differ("entity tag", wanted.clone(), found.clone());
+            (Some(wanted), Some(found)) if wanted != found && is_hash_like(found, wanted) => {
+                return Err(self.other("entity tag", wanted.clone(), found.clone()));
             }
             _ => {}
         }
         match (wanted.size, found.size) {
             (Some(wanted), Some(found)) if wanted != found => {
-                differ("bytes", wanted.to_string(), found.to_string())
+                Err(self.other("bytes", wanted.to_string(), found.to_string()))
             }
             _ => Ok(()),
         }
@@ -313,6 +329,11 @@ impl Attempt<'_> {
         }
         Ok(whole)
     }
+}
+
+/// Whether a text is a hash of the same kind as another one: as many hexadecimal digits.
+fn is_hash_like(text: &str, other: &str) -> bool {
+    text.len() == other.len() && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// `bytes 5-9/10` gives 5 and 10; the size may be `*`.

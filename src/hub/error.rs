@@ -98,6 +98,22 @@ pub enum HubError {
         /// As found.
         found: String,
     },
+    /// A server that speaks of another file than was asked for, before any of its bytes is taken.
+    #[error(
+        "{what}: the server speaks of another file than the published one: {kind} expected {expected}, found {found}. \
+         Nothing of it was taken; try again, and if it stays so, the file was changed where it is published, or the \
+         server (HF_ENDPOINT, HARNESS_MIRRORS) has another version of it"
+    )]
+    Other {
+        /// The file.
+        what: String,
+        /// What it says of it: its commit, entity tag or size.
+        kind: &'static str,
+        /// As published.
+        expected: String,
+        /// As found.
+        found: String,
+    },
     /// A file of the user's, or one that was changed.
     #[error(
         "{}: a file is there that is not the published one ({why}); move it away, then give the same command again",

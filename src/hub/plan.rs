@@ -118,6 +118,8 @@ pub(super) enum Source {
     Web {
         url: Url,
         check: Check,
+        /// The mirror that is asked in place of its origin.
+        via: Option<String>,
         /// Whether it takes the place of what an earlier fetch left there, which is not the file.
         instead: bool,
     },
@@ -313,15 +315,14 @@ impl Planner<'_> {
             Origin::Https { base } => {
                 plan.from = base.clone();
                 plan.origin = base.clone();
-                let base = self.hub.settings().mirrored(base.trim_end_matches('/'));
-                self.of_web(&mut plan, &base, wanted).await?;
+                self.of_web(&mut plan, base.trim_end_matches('/'), wanted).await?;
             }
             Origin::GitHub { repo, commit } => {
                 plan.from = format!("github.com/{repo} at {}", short(commit));
                 plan.origin = format!("github:{repo}@{commit}");
                 plan.commit = Some(commit.clone());
                 let base = format!("{}/{repo}/{commit}", self.hub.settings().github);
-                self.of_web(&mut plan, &self.hub.settings().mirrored(&base), wanted).await?;
+                self.of_web(&mut plan, &base, wanted).await?;
             }
             Origin::Manual { .. } => {}
         }
@@ -437,8 +438,8 @@ impl Planner<'_> {
         if self.choice.revision.is_some() {
             return Ok(());
         }
-        let differ = |hash, expected: String, found: String| {
-            Err(HubError::Corrupt { what: entry.path.clone(), hash, expected, found })
+        let differ = |kind, expected: String, found: String| {
+            Err(HubError::Other { what: entry.path.clone(), kind, expected, found })
         };
         match (file.bytes, &file.sha256, &entry.sha256) {
             (Some(wanted), ..) if wanted != entry.bytes => {
@@ -451,7 +452,14 @@ impl Planner<'_> {
         }
     }
 
+    /// Plans files at an address, or at that of its mirror.
     async fn of_web(&self, plan: &mut PartPlan, base: &str, wanted: Vec<Wanted>) -> Result<(), HubError> {
+        let mirrored = self.hub.settings().mirrored(base);
+        // The host alone: an address may hold what is secret.
+        let host = |url: Url| url.host_str().map(str::to_owned);
+        let via = if mirrored == base { None } else { Url::parse(&mirrored).ok().and_then(host) };
+        let base = mirrored.as_str();
+        let mut unvouched = false;
         for Wanted { file, set } in self.recorded(plan, wanted) {
             if file.path.contains('*') {
                 return Err(HubError::Choice(format!(
@@ -470,6 +478,7 @@ impl Planner<'_> {
                 Some(sha256) => Check::Sha256(sha256.to_ascii_lowercase()),
                 None => Check::None,
             };
+            unvouched |= check == Check::None;
             let path = self.folder.join(&stored);
             let left = self.record.at(&plan.origin, &stored);
             let rubbish = check == Check::None && left.is_some_and(|left| left.is_rubbish(self.folder));
@@ -506,8 +515,12 @@ impl Planner<'_> {
                 unpack: archive.is_some(),
                 done: false,
                 set,
-                source: Source::Web { url, check, instead: rubbish },
+                source: Source::Web { url, check, via: via.clone(), instead: rubbish },
             });
+        }
+        if let Some(via) = via.filter(|_| unvouched) {
+            plan.notes
+                .push(format!("it comes via {via} (HARNESS_MIRRORS), and no published hash vouches for it"));
         }
         Ok(())
     }

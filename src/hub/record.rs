@@ -141,6 +141,7 @@ mod tests {
             modified: None,
             changed: false,
             verified: Verified::NotVerified,
+            via: None,
             unpacked: None,
         };
         record.note("o", "x", file.clone(), true);
@@ -176,6 +177,7 @@ mod tests {
             modified: FileFacts::of(&path).unwrap().modified,
             changed: false,
             verified: Verified::NotVerified,
+            via: None,
             unpacked: None,
         };
         let mut record = Record::new("demo", "CC0");

@@ -50,8 +50,10 @@ pub(super) fn join(pieces: &[MediaSource], gap_ms: u32) -> Result<Joint, String>
     if cut > 0 {
         steps.push(format!("clip:{cut}"));
     }
-    let gap = if gap_ms > 0 { format!("+{gap_ms}ms") } else { String::new() };
-    steps.push(format!("join:{}{gap}", pieces.len()));
+    if pieces.len() > 1 {
+        let gap = if gap_ms > 0 { format!("+{gap_ms}ms") } else { String::new() };
+        steps.push(format!("join:{}{gap}", pieces.len()));
+    }
     Ok(Joint { file: wav::container(&SampleValues::F32(samples), RATE)?, steps })
 }
 
@@ -96,6 +98,17 @@ mod tests {
             assert_eq!(joint.steps, steps);
             assert_eq!(probe(&[high.clone(), low.clone()], gap).unwrap().frames, expect as u64);
         }
+    }
+
+    #[test]
+    fn one_clip_alone_is_brought_to_the_rate_of_several() {
+        let dir = tempfile::tempdir().unwrap();
+        let high = file(dir.path(), "a.wav", 48_000, vec![0.25; 48_000]);
+        let joint = join(std::slice::from_ref(&high), 200).unwrap();
+        assert_eq!(joint.steps, ["resample:soxr_hq"]);
+        let source = super::super::audio::probe_bytes(&joint.file).unwrap();
+        assert_eq!(source.rate, 16_000);
+        assert!(source.frames.abs_diff(16_000) <= 2, "{source:?}");
     }
 
     #[test]

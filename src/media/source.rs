@@ -105,10 +105,13 @@ impl ReadError {
         Self { cause: Cause::Nothing, sentence: sentence.to_owned() }
     }
 
-    /// The system's words on a file. That it ends too early is a fault of the file, which does not pass.
+    /// The system's words on a file. That it ends too early is a fault of the file, which does not pass, and a name that is
+    /// too long stays so.
     pub fn system(error: &std::io::Error) -> Self {
         let cause = match error.kind() {
-            std::io::ErrorKind::UnexpectedEof | std::io::ErrorKind::InvalidData => Cause::Content,
+            std::io::ErrorKind::UnexpectedEof
+            | std::io::ErrorKind::InvalidData
+            | std::io::ErrorKind::InvalidFilename => Cause::Content,
             _ => Cause::System,
         };
         Self { cause, sentence: format!("cannot be read: {error}") }

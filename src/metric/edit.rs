@@ -263,7 +263,10 @@ mod tests {
         assert_eq!(char_edits("ab cd.", "abcd", Normaliser::None).deletions, 2);
         assert_eq!(char_edits("Ａ １", "a1", Normaliser::Basic).errors(), 0);
         let whisper = |reference: &str, answer: &str| word_edits(reference, answer, Normaliser::Whisper);
-        assert_eq!(whisper("L'eau est là.", "l eau est là (rires)"), Edits { reference: 4, ..Edits::default() });
+        assert_eq!(
+            whisper("L'eau est là.", "l eau est là (rires)"),
+            Edits { reference: 4, ..Edits::default() }
+        );
         let joined = Edits { substitutions: 1, deletions: 1, reference: 2, insertions: 0 };
         assert_eq!(whisper("L'eau", "leau"), joined);
         assert_eq!(char_edits("L'eau", "leau", Normaliser::Whisper).errors(), 0);

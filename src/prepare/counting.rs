@@ -93,6 +93,11 @@ impl Counting {
         } += 1;
     }
 
+    /// Whether a row names a file of the data folder.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.seen.contains(&hash(name))
+    }
+
     pub(super) fn problem(&mut self, problem: String) {
         self.counts.problems += 1;
         if self.problems.len() < NAMED {

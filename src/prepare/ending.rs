@@ -8,13 +8,13 @@ use serde_json::Value;
 
 use super::PrepareError;
 use super::counting::Counting;
-use super::files::sync_folder;
+use super::files::{clear_out, sync_folder};
 use super::layout::Layout;
 use super::part;
 use super::pool::lock;
 use super::work::{Event, Under, Work};
-use crate::dataset::prepared::{ListRecord, RECORD, SetRecord, list_path};
-use crate::types::Digest;
+use crate::dataset::prepared::{FOLDER, ListRecord, RECORD, SetRecord, list_path};
+use crate::types::{Digest, shown};
 
 impl Work<'_> {
     /// Writes the rows and the record of a set whose parts are done.
@@ -48,7 +48,7 @@ impl Work<'_> {
             blake3,
             list,
             counts: counting.counts,
-            problems: counting.problems,
+            problems: std::mem::take(&mut counting.problems),
         };
         {
             let mut record = lock(&self.record);
@@ -58,6 +58,8 @@ impl Work<'_> {
             beside_and_synced(&self.prepared.join(RECORD), &text)?;
             sync_folder(&self.prepared)?;
         }
+        // Only now: rows of an earlier source name them until then.
+        clear_out(&self.prepared.join(name), |file| counting.has(&format!("{FOLDER}/{name}/{file}")));
         // What could not be read is tried again from the first row of its part on; the other parts are kept for that.
         if counting.counts.faults == 0 {
             for journal in &under.journals {
@@ -88,7 +90,7 @@ fn gather(
             let Value::Array(pair) = line.row else { continue };
             let [Value::String(key), row] = &*pair else { continue };
             if counting.again(key) {
-                counting.problem(format!("a row is there twice: {}", key.replace('\0', ", ")));
+                counting.problem(format!("a row is there twice: {}", shown(&key.replace('\0', ", "))));
             }
             counting.counts.rows += 1;
             if let Some((passage, found)) = layout.sentences(row) {

@@ -160,6 +160,24 @@ pub(super) fn sweep(folder: &Path) {
     }
 }
 
+/// Removes the files of a set's folder that were written here and that no row names any longer: they are of other sources.
+/// What a user put there stays.
+pub(super) fn clear_out(folder: &Path, is_named: impl Fn(&str) -> bool) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        if is_ours(&name) && !is_named(&name) {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// Whether a file is called like those that are written here: `STEM-HASH.SUFFIX`.
+fn is_ours(name: &str) -> bool {
+    let hash = name.rsplit_once('.').and_then(|(stem, _)| stem.rsplit_once('-'));
+    let is_hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    hash.is_some_and(|(_, hash)| hash.len() == 16 && hash.bytes().all(is_hex))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,6 +10,7 @@ use super::files::{Files, hash};
 use crate::dataset::MediaNameError;
 use crate::dataset::prepared::FOLDER;
 use crate::media::{self, Cause, MediaSource};
+use crate::types::shown;
 
 /// A clip or image that a row asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -149,9 +150,10 @@ pub(super) fn make(
     // tell: it is looked at again. What lies in a file of rows stays as it is as long as that file does, whose size and
     // time the record has.
     let broken = |sentence: &str, may_pass: bool| {
-        let may_pass = may_pass || !source.is_embedded();
+        // Beside the rows nothing can be put under a name that no file can have, such as that of a text that is no name.
+        let may_pass = may_pass || !(source.is_embedded() || is_no_name(source));
         let then = if may_pass { AGAIN } else { STAYS };
-        Ok(Kept::Broken { problem: format!("{name}: {sentence}; {then}"), may_pass })
+        Ok(Kept::Broken { problem: format!("{}: {sentence}; {then}", shown(name)), may_pass })
     };
     let content = match source.read() {
         Ok(content) => content,
@@ -184,6 +186,12 @@ pub(super) fn make(
         beyond: file.beyond,
     };
     Ok(Kept::Saved(Saved { name: place, seconds, rate: audio.map(|audio| audio.rate) }, note))
+}
+
+/// Whether no file can have the name of a source, because it is too long.
+fn is_no_name(source: &MediaSource) -> bool {
+    let found = std::fs::metadata(source.file());
+    found.is_err_and(|error| error.kind() == std::io::ErrorKind::InvalidFilename)
 }
 
 #[cfg(test)]

@@ -51,4 +51,15 @@ fn what_may_pass_is_told_from_what_stays() {
     check("none.png", true, "cannot be read");
     // Another file may be put there, and the record of the rows would not show it.
     check("odd.png", true, "no clip and no image");
+    // A text that is no name, as recordings in base64 are where their names should be.
+    let long = "x".repeat(3000);
+    let (sources, _) = data.read_ahead(std::iter::once(long.as_str()));
+    let Kept::Broken { problem, may_pass } = make(&sources[0], &want(&long, "s"), target).unwrap() else {
+        panic!("there is such a file")
+    };
+    assert!(
+        !may_pass && problem.ends_with(STAYS) && problem.contains("(3000 characters): cannot"),
+        "{problem}"
+    );
+    assert!(problem.len() < 300, "{problem}");
 }

@@ -228,7 +228,9 @@ impl Journal {
         let file = names.next().unwrap_or_default();
         match names.next() {
             Some(folder) if folder == "verdicts" => format!("{folder}/{file}"),
-            _ if names.next().is_some_and(|folder| folder == "transcripts") => self.path.display().to_string(),
+            _ if names.next().is_some_and(|folder| folder == "transcripts") => {
+                self.path.display().to_string()
+            }
             _ => file.into_owned(),
         }
     }

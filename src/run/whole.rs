@@ -34,10 +34,10 @@ impl MediaCheck {
             Ok(source) => {
                 // Files that were prepared were looked at when the data were opened.
                 let gone = |piece: &&MediaSource| !piece.is_embedded() && !piece.file().exists();
-                match (source.pieces(), source.pieces().iter().find(gone)) {
+                match (&source, source.pieces().iter().find(gone)) {
                     (_, None) => return,
-                    ([_], Some(_)) => shown(name).into_owned(),
-                    (_, Some(piece)) => piece.to_string(),
+                    (MediaSource::Joined(_), Some(piece)) => piece.to_string(),
+                    (_, Some(_)) => shown(name).into_owned(),
                 }
             }
             Err(error) => error.to_string(),

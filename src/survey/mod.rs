@@ -10,7 +10,7 @@ mod spoken;
 use std::collections::{BTreeMap, HashSet};
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::benchmark::sources::Expect;
 use crate::benchmark::{DataCheck, LookAtMedia as _};
@@ -154,7 +154,7 @@ impl Surveyor {
             *languages.entry(name.clone()).or_default() += 1;
         }
         self.spoken.add(fields);
-        self.media(data, row, false);
+        self.object(data, fields, false, true);
     }
 
     /// Looks at the media below a value; `named` says that the value stands where a medium must.
@@ -165,36 +165,57 @@ impl Surveyor {
             Value::String(name) if named || data.is_media(name) => self.medium(data, name),
             Value::Array(items) if named && items.is_empty() => self.nameless("an empty list"),
             Value::Array(items) => items.iter().for_each(|item| self.media(data, item, named)),
-            Value::Object(fields) => {
-                let samples = ["wav", "array"].iter().find_map(|name| fields.get(*name)?.as_str());
-                let rate = fields.get("sampling_rate").and_then(Value::as_f64);
-                if let (Some(name), Some(rate)) = (samples, rate)
-                    && data.holds(name)
-                    && let Ok(source) = data.media(name)
-                {
-                    // To know how long it is, all of it would have to be decoded.
-                    if self.is_new(&source, name) {
-                        self.survey.audio.files += 1;
-                        self.survey.audio.unmeasured += 1;
-                        let format = format!("list of numbers {rate} Hz mono");
-                        *self.survey.audio.formats.entry(format).or_default() += 1;
-                    }
-                    return;
-                }
-                // A structure of the `datasets` library: the bytes go before the path.
-                let places = ["bytes", "path"].map(|name| fields.get(name));
-                let is_text = |value: &&Value| value.as_str().is_some_and(|text| !text.trim().is_empty());
-                let place = places.iter().flatten().copied().find(is_text).or(places[1]).or(places[0]);
-                let samples = fields.contains_key("array") || fields.contains_key("wav");
-                if let Some(place) = place.filter(|_| named && !samples) {
-                    return self.media(data, place, true);
-                }
-                for (key, field) in fields {
-                    // Only where it stands: `audio` may be a structure with other text in it.
-                    self.media(data, field, MEDIA.contains(&key.as_str()));
-                }
-            }
+            Value::Object(fields) => self.object(data, fields, named, false),
             _ => {}
+        }
+    }
+
+    /// Looks at the media below an object, which may be a whole row.
+    fn object(&mut self, data: &Dataset, fields: &Map<String, Value>, named: bool, is_row: bool) {
+        let samples = ["wav", "array"].iter().find_map(|name| fields.get(*name)?.as_str());
+        let rate = fields.get("sampling_rate").and_then(Value::as_f64);
+        if let (Some(name), Some(rate)) = (samples, rate)
+            && data.holds(name)
+            && let Ok(source) = data.media(name)
+        {
+            if !self.is_new(&source, name) {
+                return;
+            }
+            if let Some(sentence) = data.odd_samples(name) {
+                self.survey.broken += 1;
+                return self.problem(format!("{}: {sentence}", shown(name)));
+            }
+            // To know how long it is, all of it would have to be decoded.
+            self.survey.audio.files += 1;
+            self.survey.audio.unmeasured += 1;
+            let format = format!("list of numbers {rate} Hz mono");
+            *self.survey.audio.formats.entry(format).or_default() += 1;
+            return;
+        }
+        let rated = || named || fields.keys().any(|key| key.ends_with("rate"));
+        let numbers = |name: &str| fields.get(name).is_some_and(is_numbers);
+        if numbers("wav") || (numbers("array") && rated()) {
+            self.survey.broken += 1;
+            let row = self.survey.rows;
+            return self.problem(format!(
+                "row {row}: numbers where a clip should be named; samples are read from Parquet and Arrow files \
+                 where `sampling_rate` stands beside `wav` or `array`"
+            ));
+        }
+        // A structure of the `datasets` library: the bytes go before the path.
+        let places = ["bytes", "path"].map(|name| fields.get(name));
+        let is_text = |value: &&Value| value.as_str().is_some_and(|text| !text.trim().is_empty());
+        let place = places.iter().flatten().copied().find(is_text).or(places[1]).or(places[0]);
+        let samples = fields.contains_key("array") || fields.contains_key("wav");
+        if let Some(place) = place.filter(|_| named && !samples) {
+            return self.media(data, place, true);
+        }
+        let text = fields.get("text").and_then(Value::as_str).unwrap_or_default();
+        for (key, field) in fields {
+            // Sets whose questions are spoken or written have null in place of the sound of those that are written.
+            let written = key == "audio" && field.is_null() && !is_row && !text.trim().is_empty();
+            // Only where it stands: `audio` may be a structure with other text in it.
+            self.media(data, field, MEDIA.contains(&key.as_str()) && !written);
         }
     }
 
@@ -303,6 +324,12 @@ impl Surveyor {
     }
 }
 
+/// Whether a value is a list of numbers, or of such lists: samples that no dataset took for a clip.
+fn is_numbers(value: &Value) -> bool {
+    let first = value.as_array().and_then(|items| items.first());
+    first.is_some_and(|item| item.is_number() || is_numbers(item))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -351,12 +378,16 @@ mod tests {
             r#"{"x": {"audio": "../../secret"}}"#,
             r#"{"wav": "no suffix"}"#,
             r#"{"audio": 7, "image": {"caption": "a clip"}}"#,
+            r#"{"question": {"audio": null, "text": "Why?"}, "context": {"audio": "clip", "text": null}}"#,
+            r#"{"question": {"audio": null, "text": " "}}"#,
+            r#"{"audio": null, "text": "what is said"}"#,
+            r#"{"x": [{"wav": [[0.5, 1]]}, {"array": [1], "sample_rate": 8000}, {"array": [1], "size": 1}]}"#,
         ];
         std::fs::write(dir.path().join("test.jsonl"), rows.join("\n")).unwrap();
         let mut surveyor = Surveyor::new(None);
         surveyor.add(&Dataset::open(dir.path(), None).unwrap(), |_| {}).unwrap();
         let survey = surveyor.finish();
-        assert_eq!((survey.audio.files, survey.missing, survey.broken), (1, 7, 2), "{:?}", survey.problems);
+        assert_eq!((survey.audio.files, survey.missing, survey.broken), (1, 9, 4), "{:?}", survey.problems);
         assert!(survey.problems[0].starts_with("row 2: null where a clip or image should be named"));
     }
 

@@ -235,6 +235,29 @@ fn files_of_one_content_are_one_download_that_takes_one_place() {
 }
 
 #[test]
+fn a_mirror_with_entity_tags_of_its_own_is_judged_by_the_bytes() {
+    let bytes = noise(9, 20_000);
+    let get = |etag: &str| {
+        let scene = Scene::new();
+        let repo = Repo::new([("large.bin", bytes.clone())]);
+        scene.server.put("datasets/org/set", Repo { own_etag: Some(etag.to_owned()), ..repo });
+        scene.describe(&hub_part("audio", "path = \"*\""));
+        let done = scene.fetch(&[]);
+        (scene, done)
+    };
+    // An MD5, the hash of a git blob where a SHA-256 is listed, and no hash at all.
+    for etag in ["d41d8cd98f00b204e9800998ecf8427e", &"0".repeat(40), &"w".repeat(64)] {
+        let (scene, done) = get(etag);
+        done.exits_with(0);
+        assert_eq!(scene.data("large.bin").as_deref(), Some(&*bytes));
+    }
+    let (scene, done) = get(&"0".repeat(64));
+    let done = done.exits_with(1).says("large.bin: the server speaks of another file than the published one");
+    done.says("entity tag expected").says("Nothing of it was taken");
+    assert_eq!(scene.partials(), []);
+}
+
+#[test]
 fn a_plain_file_of_a_published_hash_that_came_already_is_copied() {
     let scene = Scene::new();
     let bytes = noise(3, 20_000);

@@ -72,7 +72,8 @@ fn everything_comes_once_and_is_recorded() {
     run(&[])
         .exits_with(0)
         .prints("9 files")
-        .prints("not verified, no published hash: lang/eng.bin, lang/fra.bin")
+        .prints("note: it comes via 127.0.0.1 (HARNESS_MIRRORS), and no published hash vouches for it")
+        .prints("not verified, no published hash: lang/eng.bin via 127.0.0.1, lang/fra.bin via 127.0.0.1")
         .prints("by hand: wiki, pages: begin at https://drive.example/1; download wiki.zip");
     assert_eq!(scene.data("data/large.bin"), Some(large.clone()));
     assert_eq!(scene.data("data/a b+c.jsonl").as_deref(), Some(&b"{}\n"[..]));
@@ -88,6 +89,14 @@ fn everything_comes_once_and_is_recorded() {
 
     let record = scene.record();
     assert_eq!((&record["version"], &record["licence"]), (&json!(1), &json!("CC0, made for tests")));
+    // The mirror is named where nothing else vouches for what it sent, and nowhere else.
+    let sets = &record["origins"]["https://files.example/"]["sets"];
+    let text = record.to_string();
+    assert_eq!(
+        (text.matches("\"via\"").count(), sets.to_string().matches("\"via\"").count()),
+        (2, 2),
+        "{text}"
+    );
     let of_hub = &record["origins"]["hub:datasets/org/set"];
     assert_eq!(of_hub["commit"].as_str().unwrap().len(), 40);
     let files = of_hub["sets"]["*"]["files"].as_array().unwrap();

@@ -341,6 +341,9 @@ fn on_hub(state: &State, request: &Request) -> Answer {
                 let answer = Answer::new(404, "Entry not found").with("X-Error-Code", "EntryNotFound");
                 return answer.with("X-Repo-Commit", repo.commit());
             };
+            if let Some(etag) = &repo.own_etag {
+                return part(request, bytes, Some(&format!("\"{etag}\"")), None);
+            }
             if !repo.is_large(&path) {
                 let etag = format!("\"{}\"", git_blob(bytes));
                 return part(request, bytes, None, None)

@@ -17,6 +17,8 @@ pub(crate) struct Repo {
     pub(crate) odd_name: Option<String>,
     /// Files whose listed SHA-256 is another than theirs.
     pub(crate) lies: bool,
+    /// As some mirrors do it: all files come from the hub itself, with this entity tag and without its own headers.
+    pub(crate) own_etag: Option<String>,
 }
 
 impl Repo {

@@ -3,7 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, BinaryArray, Int64Array, RecordBatch, StringArray, StructArray};
+use arrow_array::builder::{Float32Builder, Int32Builder, ListBuilder};
+use arrow_array::{ArrayRef, BinaryArray, Int64Array, ListArray, RecordBatch, StringArray, StructArray};
+use arrow_buffer::OffsetBuffer;
+use arrow_schema::Field;
 use parquet::arrow::ArrowWriter;
 use serde_json::Value;
 
@@ -99,6 +102,83 @@ fn what_is_wrong_in_the_published_rows_is_not_tried_again() {
     check(dir.path(), 1, &says);
 }
 
+/// A Parquet file of 2M-Belebele: a row with one recording in this form.
+fn with_recording(path: &Path, audio: Vec<(&str, ArrayRef)>) {
+    let list = |values: ArrayRef| -> ArrayRef {
+        let field = Arc::new(Field::new("item", values.data_type().clone(), true));
+        Arc::new(ListArray::new(field, OffsetBuffer::from_lengths([1]), values, None))
+    };
+    let text = |value: &str| -> ArrayRef { Arc::new(StringArray::from(vec![value])) };
+    let audio: ArrayRef = Arc::new(StructArray::try_from(audio).unwrap());
+    let segment: ArrayRef = Arc::new(StructArray::try_from(vec![("audio", audio)]).unwrap());
+    let batch = RecordBatch::try_from_iter([
+        ("link", text("https://example.org")),
+        ("question_number", Arc::new(Int64Array::from(vec![1])) as ArrayRef),
+        ("flores_passage", text("A passage.")),
+        ("correct_answer_num", text("1")),
+        ("dialect", text("eng_Latn")),
+        ("audio_segments", list(list(segment))),
+    ])
+    .unwrap();
+    let file = std::fs::File::create(path).unwrap();
+    let mut writer = ArrowWriter::try_new(file, batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+}
+
+#[test]
+fn recordings_in_a_form_that_is_not_read_are_no_missing_ones() {
+    let rate = || -> ArrayRef { Arc::new(Int64Array::from(vec![16_000])) };
+    let floats = || -> ArrayRef {
+        let mut list = ListBuilder::new(Float32Builder::new());
+        list.append_value([Some(0.5_f32), Some(-0.5)]);
+        Arc::new(list.finish())
+    };
+    let integers = || -> ArrayRef {
+        let mut list = ListBuilder::new(Int32Builder::new());
+        list.append_value([Some(1_i32), Some(-32_768)]);
+        Arc::new(list.finish())
+    };
+    let nested = || -> ArrayRef {
+        let mut list = ListBuilder::new(ListBuilder::new(Float32Builder::new()));
+        list.values().append_value([Some(0.5_f32)]);
+        list.append(true);
+        Arc::new(list.finish())
+    };
+    let forms = [
+        (vec![("wav", integers()), ("sampling_rate", rate())], "has samples of type Int32; expected floats"),
+        (vec![("wav", nested()), ("sampling_rate", rate())], "has samples of type List("),
+        (
+            vec![("wav", floats())],
+            "row 1: audio_segments holds {audio: {wav: [number]}} in place of a recording",
+        ),
+        (
+            vec![("array", floats()), ("sample_rate", rate())],
+            "row 1: audio_segments holds {audio: {array: [number], sample_rate: number}} in place",
+        ),
+    ];
+    for (audio, said) in forms {
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path();
+        with_recording(&data.join("eng_Latn.parquet"), audio);
+        let look = || finish(harness().arg("data").arg(data).args(["--benchmark", "2m-belebele"]));
+        look().exits_with(1).prints("media       0 missing, 1 broken");
+        finish(&mut prepare("2m-belebele", data, &[])).exits_with(1).says(said);
+        let counts = record(data)["sets"]["eng_Latn"]["counts"].clone();
+        let found = (&counts["absent"], &counts["problems"], &counts["faults"]);
+        assert_eq!(found, (&0.into(), &1.into(), &0.into()), "{counts}");
+        look().exits_with(1).prints("preparing eng_Latn left a problem, the first: ").prints(said);
+    }
+    // A place that is null is none without a recording that could not be read.
+    let dir = tempfile::tempdir().unwrap();
+    let mut list = ListBuilder::new(Int32Builder::new());
+    list.append(false);
+    let null: ArrayRef = Arc::new(list.finish());
+    with_recording(&dir.path().join("eng_Latn.parquet"), vec![("wav", null), ("sampling_rate", rate())]);
+    finish(&mut prepare("2m-belebele", dir.path(), &[])).exits_with(0);
+    assert_eq!(record(dir.path())["sets"]["eng_Latn"]["counts"]["absent"], 1);
+}
+
 #[test]
 fn a_clip_that_was_cut_since_is_refused_and_made_again() {
     let dir = tempfile::tempdir().unwrap();
@@ -115,6 +195,25 @@ fn a_clip_that_was_cut_since_is_refused_and_made_again() {
     again.prints("2m-belebele: 1 set of");
     assert_eq!(std::fs::read(data.join(&name)).unwrap(), whole);
     harness::dataset::Dataset::open(data, None).unwrap();
+}
+
+#[test]
+fn clips_of_a_source_that_was_replaced_do_not_stay() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path();
+    let made = |seconds: f64| -> Vec<String> {
+        super::large(&data.join("eng_Latn.parquet"), 4, seconds, 4);
+        finish(&mut prepare("2m-belebele", data, &[])).exits_with(0).prints("4 rows, 2 files");
+        let entries = std::fs::read_dir(data.join("prepared/eng_Latn")).unwrap().flatten();
+        entries.map(|entry| entry.file_name().into_string().unwrap()).collect()
+    };
+    let first = made(0.1);
+    assert_eq!(first.len(), 2);
+    // What a user put there is not touched.
+    std::fs::write(data.join("prepared/eng_Latn/mine.wav"), "mine").unwrap();
+    let second = made(0.2);
+    assert_eq!(second.len(), 3, "{second:?}");
+    assert!(second.contains(&"mine.wav".to_owned()) && first.iter().all(|name| !second.contains(name)));
 }
 
 #[test]

@@ -209,7 +209,8 @@ fn sentences_without_a_recording_are_left_out_dropped_or_written() {
     else {
         panic!("{told:?}")
     };
-    assert_eq!((first.name.as_str(), said.as_str(), last.name.as_str()), ("s0-a.wav", " says ", "s2.wav"));
+    let alone = |name: &str| AudioRef::joined(&[name], 0, Window::Whole).name;
+    assert_eq!((&first.name, said.as_str(), &last.name), (&alone("s0-a.wav"), " says ", &alone("s2.wav")));
     // Nothing is heard: the row is no question of speech.
     let mut row = bridge();
     row["sentences"] = json!([{"text": "x", "segments": []}]);
@@ -246,7 +247,7 @@ fn one_speaker_is_heard_a_sentence_and_a_drawn_one_depends_on_the_seed() {
     };
     let first = heard(&drafts(&benchmark, row.clone()));
     assert_eq!(first.len(), 20);
-    assert!(first.iter().all(|name| name.starts_with("speaker-")));
+    assert!(first.iter().all(|name| name.contains("speaker-")));
     assert!(first.iter().collect::<std::collections::HashSet<_>>().len() > 3);
     assert_eq!(heard(&drafts(&benchmark, row)), first);
 }

@@ -142,7 +142,9 @@ fn a_spoken_question_can_be_written_down() {
     let table = tables.iter().find(|table| table.name == "ccfqa-asr").unwrap();
     assert_eq!(table.rows.len(), 2);
     assert!(table.rows[1].contains(&crate::report::table::Cell::text("cer")));
-    assert!(table.notes.iter().any(|note| note.contains("(assumed: the paper's is not published) whisper: ")));
+    assert!(
+        table.notes.iter().any(|note| note.contains("(assumed: the paper's is not published) whisper: "))
+    );
     assert!(!tables[0].title.contains("asr"));
     // Nobody judges a transcript.
     let setup = JudgeSetup { runs: 1, ..JudgeSetup::default() };

@@ -280,7 +280,8 @@ fn errors_show_no_secrets() {
 fn secrets_of_a_server_s_environment_are_known_by_either_name() {
     let lookup = |name: &str| Ok(format!("value of {name}"));
     let of = |env: &str| {
-        let config = config(ENDPOINT, &["model.server.command=['serve']", &format!("model.server.env={env}")]);
+        let config =
+            config(ENDPOINT, &["model.server.command=['serve']", &format!("model.server.env={env}")]);
         let secrets = secret::secrets_from(&config.model, lookup).unwrap();
         secrets.all().iter().map(|secret| secret.expose().to_owned()).collect::<Vec<String>>()
     };

@@ -190,7 +190,7 @@ impl Walk {
                         }
                     });
                 }
-                Kind::Samples { field: name } if field.name() == name => {
+                Kind::Samples { field: name, .. } if field.name() == name => {
                     values = Some(self.numbers(field.data_type(), at)?);
                 }
                 Kind::Samples { .. } if field.name() == "sampling_rate" => {

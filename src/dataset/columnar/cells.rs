@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray as _;
-use arrow_array::types::{Float32Type, Float64Type, Int16Type};
+use arrow_array::types::{Float16Type, Float32Type, Float64Type, Int16Type};
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
 use bytes::Bytes;
@@ -35,7 +35,9 @@ impl Cells for RowCells {
 /// The steps of a path that lead to the struct or value of a kind.
 pub(super) fn steps_to<'p, 's>(path: &'p [&'s str], kind: &Kind) -> Option<&'p [&'s str]> {
     match kind {
-        Kind::Samples { field } => path.split_last().filter(|(last, _)| *last == field).map(|(_, rest)| rest),
+        Kind::Samples { field, .. } => {
+            path.split_last().filter(|(last, _)| *last == field).map(|(_, rest)| rest)
+        }
         Kind::File { .. } | Kind::Binary | Kind::Base64 => Some(path),
     }
 }
@@ -101,7 +103,7 @@ fn extract(array: &dyn Array, at: usize, kind: &Kind) -> Result<MediaContent, Re
         Kind::Base64 => {
             Ok(base64::decode(json(array, at).as_str().ok_or("holds no text in place of an image")?)?)
         }
-        Kind::Samples { field } => {
+        Kind::Samples { field, .. } => {
             let columns = array.as_struct_opt().ok_or("holds no samples")?;
             let rate = columns.column_by_name("sampling_rate").map(|column| json(column, at));
             let list = columns.column_by_name(field).filter(|list| list.is_valid(at));
@@ -124,13 +126,27 @@ pub(super) fn samples(values: &ArrayRef, rate: Option<f64>) -> Result<MediaConte
     }
     let values = match values.data_type() {
         DataType::Int16 => SampleValues::I16(values.as_primitive::<Int16Type>().values().to_vec()),
+        // Each is a float of 32 bits too.
+        DataType::Float16 => SampleValues::F32(
+            values.as_primitive::<Float16Type>().values().iter().map(|value| value.to_f32()).collect(),
+        ),
         DataType::Float32 => SampleValues::F32(values.as_primitive::<Float32Type>().values().to_vec()),
         DataType::Float64 => SampleValues::F64(values.as_primitive::<Float64Type>().values().to_vec()),
-        other => {
-            return Err(format!("has samples of type {other}; expected floats or 16-bit integers").into());
-        }
+        other => return Err(odd(other).into()),
     };
     Ok(MediaContent::Samples(RawSamples { rate, values }))
+}
+
+/// What is said of samples of a type that is not read: of other integers nobody knows which of them is full scale.
+fn odd(kind: &DataType) -> String {
+    format!("has samples of type {kind}; expected floats or 16-bit integers")
+}
+
+/// Why samples of a type are not read, if they are not.
+pub(super) fn why_not(kind: &DataType) -> Option<String> {
+    let are_read =
+        matches!(kind, DataType::Int16 | DataType::Float16 | DataType::Float32 | DataType::Float64);
+    (!are_read).then(|| odd(kind))
 }
 
 impl Shape {

@@ -226,7 +226,7 @@ impl Naming<'_> {
                     )),
                 }
             }
-            Kind::Samples { field } => {
+            Kind::Samples { field, .. } => {
                 let Some(columns) = array.and_then(|array| array.as_struct_opt()) else {
                     return Ok(Value::Null);
                 };

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::arrow::ArrowFile;
-use super::cells::field_of;
+use super::cells::{field_of, why_not};
 use super::parquet::ParquetFile;
-use super::shape::{Media, Shapes};
+use super::shape::{Kind, Media, Shapes};
 use crate::dataset::cursor::{Cursor, Decoded, Start};
 use crate::media::{MediaContent, ReadError};
 
@@ -16,9 +16,22 @@ impl Shapes {
         let media = self.columns.get(column)?.1.as_ref()?.media_at(rest)?;
         Some((column, rest, media))
     }
+
+    /// Why the samples at a path are not read, by their type; `None` where they are, and for other media.
+    fn odd_samples(&self, path: &[&str]) -> Option<String> {
+        match &self.locate(path)?.2.kind {
+            Kind::Samples { of, .. } => why_not(of),
+            Kind::File { .. } | Kind::Binary | Kind::Base64 => None,
+        }
+    }
 }
 
 impl ParquetFile {
+    /// Why the samples at a path are not read, by their type; `None` where they are, and for other media.
+    pub(in crate::dataset) fn odd_samples(&self, path: &[&str]) -> Option<String> {
+        self.shapes.odd_samples(path)
+    }
+
     /// The column of media at a path.
     pub(in crate::dataset) fn media_at(&self, path: &[&str]) -> Option<usize> {
         self.shapes.locate(path).map(|(_, _, media)| media.id)
@@ -37,6 +50,11 @@ impl ParquetFile {
 }
 
 impl ArrowFile {
+    /// Why the samples at a path are not read, by their type; `None` where they are, and for other media.
+    pub(in crate::dataset) fn odd_samples(&self, path: &[&str]) -> Option<String> {
+        self.shapes.odd_samples(path)
+    }
+
     /// The column of media at a path.
     pub(in crate::dataset) fn media_at(&self, path: &[&str]) -> Option<usize> {
         self.shapes.locate(path).map(|(_, _, media)| media.id)

@@ -3,7 +3,8 @@
 //! Media are known by their types, as the published sets have them:
 //! - a struct of `bytes` (binary) and perhaps `path` (text): the Audio and Image columns of the `datasets` library;
 //! - binary by itself;
-//! - a struct of `wav` or `array` (a list of numbers) and `sampling_rate`: samples without a container;
+//! - a struct of `wav` or `array` (a list of numbers) and `sampling_rate`: samples without a container, whatever the type
+//!   of the numbers; which types are read is known where they are (`cells.rs`);
 //! - text in a column called `image` or `images` that is long or begins as an image in base64 does.
 
 use std::ops::Range;
@@ -46,8 +47,8 @@ pub(super) enum Kind {
     File { path: bool },
     /// Binary.
     Binary,
-    /// A struct of a list of numbers, in the field of this name, and `sampling_rate`.
-    Samples { field: String },
+    /// A struct of a list of numbers of a type, in the field of this name, and `sampling_rate`.
+    Samples { field: String, of: DataType },
     /// Text that may be base64.
     Base64,
 }
@@ -130,11 +131,12 @@ impl Walk {
             return self.add(Kind::File { path }, first, leaf_of(at)..leaf_of(at) + 1, in_list);
         }
         let samples = ["wav", "array"].into_iter().find_map(|name| Some((name, find(name)?)));
-        if let Some((name, at)) = samples.filter(|(_, at)| of(*at).is_some_and(is_samples))
+        if let Some((name, at)) = samples
+            && let Some(item) = of(at).and_then(samples_of)
             && find("sampling_rate").is_some()
         {
             self.leaf = first + all;
-            let kind = Kind::Samples { field: name.to_owned() };
+            let kind = Kind::Samples { field: name.to_owned(), of: item.clone() };
             return self.add(kind, first, leaf_of(at)..leaf_of(at) + 1, in_list);
         }
         let below: Vec<_> =
@@ -178,8 +180,17 @@ pub(super) fn is_text(kind: &DataType) -> bool {
     matches!(kind, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
 }
 
-fn is_samples(kind: &DataType) -> bool {
-    let number = |kind: &DataType| matches!(kind, DataType::Float32 | DataType::Float64 | DataType::Int16);
-    matches!(kind, DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _)
-        if number(item.data_type()))
+/// The type of the items of a list that may be samples. Numbers that are not read, text and further lists are among them:
+/// left in the rows they would pass for no media at all, and as samples it is said what they are.
+fn samples_of(kind: &DataType) -> Option<&DataType> {
+    let (DataType::List(item)
+    | DataType::LargeList(item)
+    | DataType::FixedSizeList(item, _)
+    | DataType::ListView(item)
+    | DataType::LargeListView(item)) = kind
+    else {
+        return None;
+    };
+    let item = item.data_type();
+    (item.is_numeric() || is_text(item) || samples_of(item).is_some()).then_some(item)
 }

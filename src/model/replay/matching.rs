@@ -290,7 +290,8 @@ impl<'a> Matcher<'a> {
             return Some(told("question", theirs, ours));
         }
         let gold = &asked.planned.gold;
-        let known = stored.references.iter().any(|theirs| gold.iter().any(|ours| one_reference(theirs, ours)));
+        let known =
+            stored.references.iter().any(|theirs| gold.iter().any(|ours| one_reference(theirs, ours)));
         match (stored.references.first(), gold.first()) {
             (Some(theirs), Some(ours)) if !known => Some(told("reference", theirs, ours)),
             _ => None,

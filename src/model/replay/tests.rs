@@ -233,7 +233,8 @@ fn logs_of_audiobench_follow_the_order_of_the_data_and_are_compared_with_it() {
 /// Answers to the rows beside them: their questions are the same, and each reference holds the other.
 #[test]
 fn a_reference_within_another_is_another() {
-    let item = |answer: &str, said: &str| json!({"text": "Who speaks?", "answer": answer, "model_prediction": said});
+    let item =
+        |answer: &str, said: &str| json!({"text": "Who speaks?", "answer": answer, "model_prediction": said});
     let log = json!([item("woman", "A1"), item("man", "A2"), item(" A  Child", "A3")]).to_string();
     let plan: Vec<_> = [("a", "man", 0), ("b", "woman", 1), ("c", "a child", 2)]
         .map(|(id, gold, row)| (planned(id, &[], &["qa"], gold), Some("Who speaks?"), row))

@@ -1,19 +1,21 @@
 //! 2M-Belebele: a Parquet file a language, recordings as lists of numbers, by sentence and speaker.
 //!
 //! The README of facebookresearch/belebele names the columns but not their types, so whatever can be understood is
-//! taken. Passages are asked about once or twice: their recordings have names by passage, so that each is one file.
+//! taken, and what cannot is a problem of its row, never a place without a recording. Passages are asked about once or
+//! twice: their recordings have names by passage, so that each is one file.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use super::{At, Found, Look, Made, Source, clip, missing, name_in, text};
+use super::{At, CLIP, Found, Look, Made, Source, clip, missing, name_in, text};
 use crate::benchmark::sources;
 use crate::dataset::prepared::Sentences;
 use crate::dataset::{Choice, Dataset};
 use crate::prepare::PrepareError;
-use crate::prepare::store::{Saved, Store};
+use crate::prepare::store::{STAYS, Saved, Store};
+use crate::types::shown;
 
 const NAME: &str = "2m-belebele";
 const SEGMENTS: &str = "audio_segments";
@@ -121,8 +123,52 @@ fn contradicts(item: &Value, saved: &Saved) -> Option<String> {
     (known && format != found).then(|| format!("the row says {format}, and the file is {found}"))
 }
 
-/// The recordings of a sentence, question or answer.
-fn clips(value: &Value, stem: &str, with_origin: bool, store: &mut Store) -> Result<Value, PrepareError> {
+/// Whether nothing stands in the place of a recording: null or an empty list, in it or instead of it.
+fn is_absent(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.iter().all(is_absent),
+        Value::Object(fields) => {
+            let mut places = CLIP.iter().filter_map(|name| fields.get(*name)).peekable();
+            if places.peek().is_some() { places.all(is_absent) } else { fields.is_empty() }
+        }
+        Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+/// What a value is made of: `{wav: [number], rate: number}`.
+fn form(value: &Value) -> String {
+    match value {
+        Value::Null => "null".to_owned(),
+        Value::Bool(_) => "bool".to_owned(),
+        Value::Number(_) => "number".to_owned(),
+        Value::String(_) => "text".to_owned(),
+        Value::Array(items) => format!("[{}]", items.first().map(form).unwrap_or_default()),
+        Value::Object(fields) => {
+            let fields = fields.iter().map(|(name, value)| format!("{name}: {}", form(value)));
+            format!("{{{}}}", fields.collect::<Vec<_>>().join(", "))
+        }
+    }
+}
+
+/// What is said of a place that holds something else than a recording.
+fn no_recording(place: &str, value: &Value) -> String {
+    format!(
+        "{place} holds {} in place of a recording; expected `wav` or `array` (a list of floats or 16-bit integers) with \
+         `sampling_rate` beside it, the bytes of a file, or the name of one; {STAYS}",
+        shown(&form(value))
+    )
+}
+
+/// The recordings of a sentence, question or answer. `place` says where they stand.
+fn clips(
+    value: &Value,
+    place: &str,
+    stem: &str,
+    with_origin: bool,
+    store: &mut Store,
+) -> Result<Value, PrepareError> {
     let one = std::slice::from_ref(value);
     let items = match value {
         Value::Null => {
@@ -140,12 +186,16 @@ fn clips(value: &Value, stem: &str, with_origin: bool, store: &mut Store) -> Res
     let mut out = Vec::new();
     for (number, item) in items.iter().enumerate() {
         let Some(name) = name_in(item) else {
-            store.absent += 1;
+            if is_absent(item) {
+                store.absent += 1;
+            } else {
+                store.problems.push(no_recording(place, item));
+            }
             continue;
         };
         let stem = if with_origin || items.len() > 1 { format!("{stem}-{number}") } else { stem.to_owned() };
         let Some(saved) = store.keep(name, &stem)? else { continue };
-        store.problems.extend(contradicts(item, &saved).map(|said| format!("{name}: {said}")));
+        store.problems.extend(contradicts(item, &saved).map(|said| format!("{}: {said}", shown(name))));
         let mut clip = clip(saved);
         let metadata = item.get("metadata").filter(|metadata| !metadata.is_null());
         if with_origin {
@@ -181,7 +231,8 @@ pub(super) fn row(row: &Map<String, Value>, at: At<'_>, store: &mut Store) -> Re
     let (link, passage, number) = (field("link"), field("flores_passage"), field("question_number"));
     let dialect = field("dialect");
     if !dialect.is_empty() && dialect.trim_end_matches('^') != at.set {
-        store.problems.push(format!("row {}: its dialect is {dialect}, not {}", at.row, at.set));
+        let sentence = format!("row {}: its dialect is {}, not {}", at.row, shown(&dialect), at.set);
+        store.problems.push(sentence);
     }
     let hash = blake3::hash(format!("{link}\0{passage}").as_bytes()).to_hex();
     let stem = hash.get(..8).unwrap_or(&hash).to_owned();
@@ -192,7 +243,9 @@ pub(super) fn row(row: &Map<String, Value>, at: At<'_>, store: &mut Store) -> Re
             "correct_answer_num" => {
                 let found = answer(value);
                 if found.is_none() {
-                    let sentence = format!("row {}: correct_answer_num is {value}, not 1 to 4", at.row);
+                    let found = value.to_string();
+                    let sentence =
+                        format!("row {}: correct_answer_num is {}, not 1 to 4", at.row, shown(&found));
                     store.problems.push(sentence);
                 }
                 out.insert(name.clone(), found.map_or_else(|| value.clone(), Value::from));
@@ -208,7 +261,8 @@ pub(super) fn row(row: &Map<String, Value>, at: At<'_>, store: &mut Store) -> Re
         let value = match short {
             Some(short) => {
                 let number = super::super::store::plain(&number);
-                clips(value, &format!("{stem}-{number}{short}"), false, store)?
+                let place = format!("row {}: {name}", at.row);
+                clips(value, &place, &format!("{stem}-{number}{short}"), false, store)?
             }
             None => value.clone(),
         };
@@ -217,6 +271,10 @@ pub(super) fn row(row: &Map<String, Value>, at: At<'_>, store: &mut Store) -> Re
     let none = Vec::new();
     let list = |name: &str| row.get(name).and_then(Value::as_array).unwrap_or(&none);
     let (texts, segments) = (list("flores_sentences"), list(SEGMENTS));
+    let place = format!("row {}: {SEGMENTS}", at.row);
+    if let Some(other) = row.get(SEGMENTS).filter(|value| !value.is_null() && !value.is_array()) {
+        store.problems.push(no_recording(&place, other));
+    }
     if !texts.is_empty() && !segments.is_empty() && texts.len() != segments.len() {
         let sentence =
             format!("row {}: {} sentences, but recordings of {}", at.row, texts.len(), segments.len());
@@ -227,7 +285,7 @@ pub(super) fn row(row: &Map<String, Value>, at: At<'_>, store: &mut Store) -> Re
         let mut sentence = Map::new();
         sentence.insert("text".to_owned(), texts.get(number).cloned().unwrap_or(Value::Null));
         let recordings = segments.get(number).unwrap_or(&Value::Null);
-        let clips = match clips(recordings, &format!("{stem}-s{number:02}"), true, store)? {
+        let clips = match clips(recordings, &place, &format!("{stem}-s{number:02}"), true, store)? {
             Value::Null => Value::Array(Vec::new()),
             clips => clips,
         };
@@ -278,6 +336,35 @@ mod tests {
         assert!(contradicts(&bare, &saved("a.wav", Some(16000))).is_some());
         assert_eq!(contradicts(&json!({"audio": {"bytes": "x"}}), &saved("a.wav", Some(16000))), None);
         assert_eq!(contradicts(&json!("x"), &saved("a.mp3", None)), None);
+    }
+
+    #[test]
+    fn only_null_and_empty_places_are_without_a_recording() {
+        for absent in [
+            json!(null),
+            json!([]),
+            json!({"audio": null, "metadata": {"speaker": 1}}),
+            json!({"audio": {"wav": null, "sampling_rate": 16000}}),
+            json!({"audio": {"wav": [], "sampling_rate": 16000}}),
+            json!({"bytes": null, "path": null}),
+        ] {
+            assert!(is_absent(&absent), "{absent}");
+        }
+        for held in [
+            json!({"audio": {"wav": [0.5], "sample_rate": 16000}}),
+            json!({"audio": {"wav": [[0.5]]}}),
+            json!({"speech": {"wav": null}}),
+            json!({"audio": {"samples": [1]}}),
+            json!([{"wav": "a.wav"}]),
+            json!(7),
+        ] {
+            assert!(!is_absent(&held), "{held}");
+        }
+        let said = no_recording("row 1: x", &json!({"audio": {"wav": [[0.5]]}, "n": null, "t": ["a"]}));
+        assert!(
+            said.starts_with("row 1: x holds {audio: {wav: [[number]]}, n: null, t: [text]} in "),
+            "{said}"
+        );
     }
 
     #[test]

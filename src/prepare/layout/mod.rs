@@ -179,13 +179,14 @@ fn clip(saved: Saved) -> Map<String, Value> {
     clip
 }
 
+/// The fields in which a clip may stand.
+const CLIP: [&str; 5] = ["audio", "wav", "array", "bytes", "path"];
+
 /// The name of a clip that stands in a place: text, or a struct around it.
 fn name_in(value: &Value) -> Option<&str> {
     match value {
         Value::String(name) => Some(name),
-        Value::Object(fields) => {
-            ["audio", "wav", "array", "bytes", "path"].iter().find_map(|name| name_in(fields.get(*name)?))
-        }
+        Value::Object(fields) => CLIP.iter().find_map(|name| name_in(fields.get(*name)?)),
         _ => None,
     }
 }
