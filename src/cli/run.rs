@@ -118,7 +118,7 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
     let journal_path = folder.path().join("responses.jsonl");
     let mut journal =
         Journal::append_to(&journal_path, &|label, name, then| unchanged(&plan, label, name, then))?;
-    say_state_of(&journal, &journal.name());
+    say_state_of(&journal);
 
     let (price, of_recogniser) = (score::price_of(config), score::price_of_recogniser(config));
     if args.max_cost.is_some() && price.is_none() && of_recogniser.is_none() {
