@@ -1,8 +1,8 @@
-//! What scoring needs of each planned request, read on a thread of its own while the scorers work.
+//! What scoring needs of each planned request, read on threads of their own while the scorers work.
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::mpsc::SyncSender;
+use std::sync::mpsc::{SyncSender, sync_channel};
 
 use super::journal::Journal;
 use super::judge::{self, Asked, CallsTook};
@@ -46,17 +46,31 @@ impl Fetcher<'_> {
     }
 
     fn send_all(&self, to: &SyncSender<Result<Vec<Fetched>, ScoreError>>) -> Result<(), ScoreError> {
-        let mut batch = Vec::with_capacity(BATCH);
-        for planned in read_plan(self.folder)? {
-            let planned = planned?;
-            let Some(&section) = self.by_label.get(planned.benchmark.as_str()) else { continue };
-            batch.push(self.fetch(section, planned)?);
-            if batch.len() == BATCH && to.send(Ok(std::mem::take(&mut batch))).is_err() {
-                return Ok(());
+        let mut plan = read_plan(self.folder)?;
+        // The plan is a third of what is read here: another thread reads it.
+        std::thread::scope(|scope| {
+            let (parts_in, parts) = sync_channel(8);
+            scope.spawn(move || {
+                loop {
+                    let part: Result<Vec<Planned>, _> = plan.by_ref().take(BATCH).collect();
+                    let last = part.as_ref().map_or(true, Vec::is_empty);
+                    // Nobody listens any more after an error.
+                    if parts_in.send(part).is_err() || last {
+                        return;
+                    }
+                }
+            });
+            for part in parts {
+                let batch = part?.into_iter().filter_map(|planned| {
+                    let section = *self.by_label.get(planned.benchmark.as_str())?;
+                    Some(self.fetch(section, planned))
+                });
+                if to.send(Ok(batch.collect::<Result<_, _>>()?)).is_err() {
+                    return Ok(());
+                }
             }
-        }
-        let _ = to.send(Ok(batch));
-        Ok(())
+            Ok(())
+        })
     }
 
     fn fetch(&self, section: usize, planned: Planned) -> Result<Fetched, ScoreError> {
