@@ -92,8 +92,8 @@ fn judged(judge: &JudgeScores) -> Vec<String> {
         // With calls that were made again it is not known of which the others are.
         let equal = match (replies + judge.asked_again).saturating_sub(usage.requests) {
             0 => String::new(),
-            _ if judge.asked_again > 0 => "; equal calls are made once".to_owned(),
-            more => format!("; {more} more calls are equal to one of these, and were not made again"),
+            _ if judge.asked_again > 0 => "; calls on one answer are made once".to_owned(),
+            more => format!("; {more} more calls are on an answer of one of these, and were not made again"),
         };
         notes.push(format!(
             "judge {}: {} replies took {} prompt tokens and {} reply tokens{}{equal}",
@@ -182,8 +182,8 @@ mod tests {
         let took =
             |requests: u64| format!("judge ann: {requests} replies took 0 prompt tokens and 0 reply tokens");
         assert_eq!(note(7, 0), took(7));
-        assert_eq!(note(5, 0), took(5) + "; 2 more calls are equal to one of these, and were not made again");
-        assert_eq!(note(6, 1), took(6) + "; equal calls are made once");
+        assert_eq!(note(5, 0), took(5) + "; 2 more calls are on an answer of one of these, and were not made again");
+        assert_eq!(note(6, 1), took(6) + "; calls on one answer are made once");
     }
 
     #[test]

@@ -227,7 +227,7 @@ fn judge_of(
         let (calls, runs) = (answers * u64::from(section.runs()), u64::from(section.runs()));
         let _ = writeln!(
             out,
-            "  calls     {}: {calls}, {} of {}; equal ones are made once",
+            "  calls     {}: {calls}, {} of {}; those on one answer are made once",
             section.label(),
             plural(runs, "run"),
             plural(answers, "answer")

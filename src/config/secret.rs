@@ -183,8 +183,11 @@ pub(super) fn secrets_from(
             }
         }
     }
-    // What a server of our own has in its environment is mostly no secret.
+    // What a server of our own has in its environment is mostly no secret; the token for its models it inherits.
     found.parts.clone_from(&parts.borrow());
+    if endpoint.server.is_some() {
+        found.server_parts.extend(lookup(super::env::HF_TOKEN).ok().map(ApiKey::new));
+    }
     for (name, text) in endpoint.server.iter().flat_map(|server| &server.env) {
         let Ok(template) = Template::parse(text) else { continue };
         for variable in template.variables().filter(|variable| holds_secrets(variable)) {
@@ -271,23 +274,14 @@ fn looks_like_a_name(text: &str) -> bool {
         || is_variable(text) && text.len() < 16
 }
 
-/// Whether a key of a file, or a header, is one whose value is a secret by its name.
+/// Whether a key of a file, a header or a variable is one whose value is a secret by its name: `api_key`, `PGPASSWORD`.
 pub(super) fn holds_secrets(name: &str) -> bool {
-    const WORDS: [&str; 11] = [
-        "key",
-        "keys",
-        "apikey",
-        "token",
-        "secret",
-        "password",
-        "passwd",
-        "authorization",
-        "cookie",
-        "credential",
-        "credentials",
-    ];
+    const WORDS: [&str; 3] = ["key", "keys", "cookie"];
+    const ENDS: [&str; 8] =
+        ["apikey", "token", "secret", "password", "passwd", "authorization", "credential", "credentials"];
     let name = name.to_lowercase();
-    name.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| WORDS.contains(&word))
+    name.split(|c: char| !c.is_ascii_alphanumeric())
+        .any(|word| WORDS.contains(&word) || ENDS.iter().any(|end| word.ends_with(end)))
 }
 
 /// Whether an option of a command takes a secret, by its name: `--api-key`, `--hf-token`.

@@ -285,9 +285,12 @@ fn secrets_of_a_server_s_environment_are_known_by_either_name() {
         let secrets = secret::secrets_from(&config.model, lookup).unwrap();
         secrets.all().iter().map(|secret| secret.expose().to_owned()).collect::<Vec<String>>()
     };
-    let key = "value of MY_KEY".to_owned();
-    assert_eq!(of("{ CUDA_VISIBLE_DEVICES = '0', FOLDER = '$HOME' }"), [key.clone(), key.clone()]);
+    // The token for the hub a server inherits.
+    let always = ["value of MY_KEY", "value of MY_KEY", "value of HF_TOKEN"];
+    assert_eq!(of("{ CUDA_VISIBLE_DEVICES = '0', FOLDER = '$HOME', MONKEY = '$TOKENS' }"), always);
     for (env, secret) in [
+        ("{ PGPASSWORD = '$MINE' }", "value of MINE"),
+        ("{ A = '$MYTOKEN' }", "value of MYTOKEN"),
         ("{ VLLM_AUTH = 'Bearer $HF_TOKEN' }", "value of HF_TOKEN"),
         ("{ VLLM_API_KEY = '$MINE' }", "value of MINE"),
     ] {
