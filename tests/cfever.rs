@@ -439,6 +439,20 @@ fn the_test_split_is_asked_and_exported_without_scores() {
     place.run("e").exits_with(2).says("has no sentences for `bm25`: run `harness prepare cfever`");
 }
 
+/// Of the test split less is published than of the dev split, with which it is not compared.
+#[test]
+fn data_of_the_test_split_are_compared_with_what_is_published_of_it() {
+    let place = Place::new();
+    let rows = (0..3000).map(|id| json!({"id": id, "claim": format!("甲地的第{}處", id % 2900)}));
+    place.write("d/data/test.jsonl", &lines(&rows.collect::<Vec<_>>()));
+    let data = |file: &str| {
+        let mut command = harness();
+        finish(command.arg("data").arg(place.path(file)).args(["--benchmark", "cfever"]))
+    };
+    data("d/data/test.jsonl").exits_with(0).prints("published   no difference");
+    data("d/data/dev.jsonl").prints("24 rows instead of 3,000");
+}
+
 #[test]
 fn answers_that_are_missing_are_not_exported_unasked() {
     let place = Place::new();
