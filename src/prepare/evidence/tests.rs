@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::dataset::Dataset;
 
 const PAGES: [(&str, &[&str]); 6] = [
     ("", &[]),
@@ -274,7 +275,7 @@ fn a_gold_sentence_that_the_dump_lacks_is_warned_of() {
     assert!(many.problems[0].contains("dev: 1 of 9 sentences of the gold"), "{many:?}");
 }
 
-/// The record holds the hash of the rows: what was changed since is made anew, though it be as long as before.
+/// The record holds the hash of the rows: what was changed since is refused and made anew, be it as long as before.
 #[test]
 fn rows_that_were_changed_are_made_anew() {
     let place = Place::new();
@@ -283,9 +284,18 @@ fn rows_that_were_changed_are_made_anew() {
     let whole = std::fs::read_to_string(&path).unwrap();
     let other = whole.replace("甲湖面積十平方公里。", "甲湖面積千平方公里。");
     assert!(other != whole && other.len() == whole.len());
-    std::fs::write(&path, other).unwrap();
-    prepare_evidence(&place.asked(), &|_| ()).unwrap();
-    assert_eq!(std::fs::read_to_string(&path).unwrap(), whole);
+    assert!(Dataset::open(&path, None).is_ok());
+    for changed in [other, format!("{whole}{{}}\n")] {
+        std::fs::write(&path, changed).unwrap();
+        let error = Dataset::open(&path, None).unwrap_err().to_string();
+        assert!(
+            error.contains("its content is another") && error.contains("harness prepare cfever"),
+            "{error}"
+        );
+        prepare_evidence(&place.asked(), &|_| ()).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), whole);
+    }
+    assert!(Dataset::open(&path, None).is_ok());
 }
 
 #[test]
