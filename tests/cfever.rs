@@ -367,8 +367,22 @@ fn predictions_from_a_pipe_are_scored_in_the_order_of_the_gold() {
         child.wait_with_output().unwrap().into()
     };
     piped(lines(&rows)).exits_with(0);
+    piped(lines(&rows[..20])).exits_with(2).says("no prediction of id 120: the predictions end before it");
+    piped(lines(&rows) + "{\"id\": 1}\n").exits_with(2).says("/dev/stdin:25: the gold rows end before");
     rows.reverse();
     piped(lines(&rows)).exits_with(2).says("/dev/stdin: can be read only once").says("save it to a file");
+}
+
+/// Some editors begin a file with it.
+#[test]
+fn a_byte_order_mark_before_predictions_is_passed_over() {
+    let place = Place::new();
+    let mut rows = labels(&place.rows("d/data/dev.jsonl"));
+    for name in ["p.jsonl", "other.jsonl"] {
+        place.write(name, &format!("\u{feff}{}", lines(&rows)));
+        place.score(name).exits_with(0);
+        rows.reverse();
+    }
 }
 
 /// More than is held at a time, with long rows and in another order.
