@@ -367,8 +367,22 @@ fn predictions_from_a_pipe_are_scored_in_the_order_of_the_gold() {
         child.wait_with_output().unwrap().into()
     };
     piped(lines(&rows)).exits_with(0);
+    piped(lines(&rows[..20])).exits_with(2).says("no prediction of id 120: the predictions end before it");
+    piped(lines(&rows) + "{\"id\": 1}\n").exits_with(2).says("/dev/stdin:25: the gold rows end before");
     rows.reverse();
     piped(lines(&rows)).exits_with(2).says("/dev/stdin: can be read only once").says("save it to a file");
+}
+
+/// Some editors begin a file with it.
+#[test]
+fn a_byte_order_mark_before_predictions_is_passed_over() {
+    let place = Place::new();
+    let mut rows = labels(&place.rows("d/data/dev.jsonl"));
+    for name in ["p.jsonl", "other.jsonl"] {
+        place.write(name, &format!("\u{feff}{}", lines(&rows)));
+        place.score(name).exits_with(0);
+        rows.reverse();
+    }
 }
 
 /// More than is held at a time, with long rows and in another order.
@@ -437,6 +451,20 @@ fn the_test_split_is_asked_and_exported_without_scores() {
         "data = \"d/data/dev.jsonl\"\nconditions = [\"bm25\"]\nallow_other_data = true",
     );
     place.run("e").exits_with(2).says("has no sentences for `bm25`: run `harness prepare cfever`");
+}
+
+/// Of the test split less is published than of the dev split, with which it is not compared.
+#[test]
+fn data_of_the_test_split_are_compared_with_what_is_published_of_it() {
+    let place = Place::new();
+    let rows = (0..3000).map(|id| json!({"id": id, "claim": format!("甲地的第{}處", id % 2900)}));
+    place.write("d/data/test.jsonl", &lines(&rows.collect::<Vec<_>>()));
+    let data = |file: &str| {
+        let mut command = harness();
+        finish(command.arg("data").arg(place.path(file)).args(["--benchmark", "cfever"]))
+    };
+    data("d/data/test.jsonl").exits_with(0).prints("published   no difference");
+    data("d/data/dev.jsonl").prints("24 rows instead of 3,000");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! From a `[[benchmark]]` section to a benchmark, and the catalogue of all that there are.
 
+use std::path::Path;
+
 use thiserror::Error;
 
 use super::belebele::{self, Belebele};
@@ -8,6 +10,7 @@ use super::cfever::{self, Cfever};
 use super::cp_bench::{self, CpBench};
 use super::manifest::{self, Manifest};
 use super::simplevqa::{self, SimpleVqa};
+use super::sources::{self, Expect};
 use super::{Benchmark, SubmissionScorer};
 use crate::config::{BenchmarkConfig, WindowRule};
 use crate::prompt::{PromptError, PromptSet, places};
@@ -250,6 +253,14 @@ pub fn prompt_texts(benchmark: &str, conditions: &[String]) -> Result<Vec<Prompt
         simplevqa::NAME => simplevqa::prompt_texts(conditions),
         manifest::NAME => Ok(Vec::new()),
         other => Err(unknown_benchmark(other)),
+    }
+}
+
+/// What must be found in the rows of a file, for a benchmark's figures: where splits differ, what is published of its own.
+pub fn expected(benchmark: &str, file: &Path) -> Option<Expect> {
+    match benchmark {
+        cfever::NAME => cfever::expected(file),
+        other => sources::sources(other).ok().map(|sources| sources.expect),
     }
 }
 

@@ -33,8 +33,8 @@ use crate::types::{Digest, Generation, Planned, Prompt, Response, Sample, Tags};
 #[cfg(test)]
 pub(crate) use build::tests::section as section_with_defaults;
 pub use build::{
-    BuildError, Entry, PromptText, build, catalogue, entry, harness_wording, known_texts, prompt_texts,
-    published, submission_scorer, with_prompts,
+    BuildError, Entry, PromptText, build, catalogue, entry, expected, harness_wording, known_texts,
+    prompt_texts, published, submission_scorer, with_prompts,
 };
 pub use data_check::{DataCheck, LookAtMedia};
 pub use judging::{Finding, JudgeCall, JudgeKind, JudgeScores, JudgeSetup, Judging};

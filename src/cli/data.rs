@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::exit::{self, Failure};
 use super::print;
 use super::progress::{EVERY, duration};
+use crate::benchmark;
 use crate::benchmark::sources::{self, sources};
 use crate::config;
 use crate::dataset::{Choice, Dataset, DatasetError};
@@ -163,17 +164,19 @@ fn datasets(place: &Place) -> Result<Vec<Dataset>, Failure> {
 }
 
 fn survey(place: &Place) -> Result<Survey, Failure> {
-    let expect = place.benchmark.as_deref().and_then(|name| sources(name).ok()).map(|sources| sources.expect);
+    let datasets = datasets(place)?;
+    let file = datasets.first().map_or(place.data.as_path(), Dataset::index);
+    let expect = place.benchmark.as_deref().and_then(|name| benchmark::expected(name, file));
     let mut surveyor = Surveyor::new(expect);
     let mut last = Instant::now();
-    for dataset in datasets(place)? {
+    for dataset in &datasets {
         let tell = |rows: u64| {
             if last.elapsed() >= EVERY && std::io::stderr().is_terminal() {
                 last = Instant::now();
                 eprintln!("{}: {rows} rows", place.label);
             }
         };
-        surveyor.add(&dataset, tell).map_err(|e| Failure::new(exit::USAGE, format!("error: {e}")))?;
+        surveyor.add(dataset, tell).map_err(|e| Failure::new(exit::USAGE, format!("error: {e}")))?;
     }
     Ok(surveyor.finish())
 }

@@ -74,7 +74,11 @@ impl<'a> Reading<'a> {
         }
         self.number = number;
         match std::str::from_utf8(&self.line) {
-            Ok(text) => Ok(Some(Line { text, number, at: self.at })),
+            // A file may begin with a byte order mark, of three bytes.
+            Ok(text) => Ok(Some(match text.strip_prefix('\u{feff}') {
+                Some(text) if self.at == 0 => Line { text, number, at: 3 },
+                _ => Line { text, number, at: self.at },
+            })),
             Err(_) => Err(failure(at(path, number, "not valid UTF-8: save the file as UTF-8"))),
         }
     }
@@ -82,6 +86,11 @@ impl<'a> Reading<'a> {
 
 fn at(path: &Path, number: u64, problem: &str) -> String {
     format!("{}:{number}: {problem}", path.display())
+}
+
+/// Whether it can be read more than once.
+fn is_file(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|meta| meta.is_file())
 }
 
 /// Scores the file and prints its tables.
@@ -107,8 +116,10 @@ pub(super) fn score(asked: &Predictions<'_>) -> Result<u8, Failure> {
         print(&format!("{text}\n"))?;
         return Ok(exit::DONE);
     }
-    let stem = gold.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-    let config = section(asked.benchmark, gold);
+    // The name of a pipe says nothing of the split.
+    let named = if is_file(gold) { gold } else { Path::new("unknown") };
+    let stem = named.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    let config = section(asked.benchmark, named);
     let wording = benchmark::harness_wording(asked.benchmark).map_err(failure)?;
     let built = benchmark::build(&config, wording, Window::Whole).map_err(failure)?;
     let published = benchmark::published(asked.benchmark).map_err(failure)?;
@@ -205,11 +216,24 @@ fn in_order(
     let (mut rows, mut predictions) = (Reading::open(gold)?, Reading::open(asked.file)?);
     let mut problems = Problems::default();
     let mut ids = GoldIds::default();
+    let again = is_file(asked.file) && is_file(gold);
     loop {
         let (row, prediction) = match (rows.next()?, predictions.next()?) {
             (None, None) => break,
             (Some(row), Some(prediction)) => (row, prediction),
-            _ => return Ok(None),
+            // By their ids all that are missing are told, where both can be read again.
+            _ if again => return Ok(None),
+            (Some(row), None) => {
+                let id = scorer.gold_id(row.text).map_err(|e| failure(at(gold, row.number, &e)))?;
+                let ends = "the predictions end before it";
+                problems.add(&format!("{}: there is no prediction of id {id}: {ends}", asked.file.display()));
+                break;
+            }
+            (None, Some(prediction)) => {
+                let problem = "the gold rows end before this prediction";
+                problems.add(&at(asked.file, prediction.number, problem));
+                break;
+            }
         };
         match scorer.add(row.text, prediction.text) {
             Ok(SubmissionAdded::Scored(id)) => ids.0.push(id),

@@ -261,6 +261,9 @@ impl Dataset {
             let base = prepared::data_folder(data).or(data.parent());
             (base.map(Path::to_owned).unwrap_or_default(), vec![data.to_owned()])
         };
+        for path in &paths {
+            prepared::check_claims(path)?;
+        }
         let open = |path: &PathBuf| {
             let name = path.strip_prefix(&base).unwrap_or(path);
             let name: Vec<_> = name.components().map(|part| part.as_os_str().to_string_lossy()).collect();

@@ -236,10 +236,7 @@ fn check(
         return Err(damaged("is not the file that was prepared (its size is another)".to_owned()));
     }
     // Rows that were edited may have the size of those that were written, and would pass for the published data.
-    let mut hasher = blake3::Hasher::new();
-    let read = std::fs::File::open(&path).and_then(|file| hasher.update_reader(file).map(|_| ()));
-    read.map_err(|source| DatasetError::Io { path: path.clone(), source })?;
-    if Digest(*hasher.finalize().as_bytes()) != set.blake3 {
+    if hash_of(&path)? != set.blake3 {
         return Err(damaged("is not the file that was prepared (its content is another)".to_owned()));
     }
     // A source that is gone made room; one that is another has other rows.
@@ -255,6 +252,52 @@ fn check(
         return Err(damaged(format!("names media that are not the ones that were written: {what}")));
     }
     Ok(path)
+}
+
+fn hash_of(path: &Path) -> Result<Digest, DatasetError> {
+    let mut hasher = blake3::Hasher::new();
+    let read = std::fs::File::open(path).and_then(|file| hasher.update_reader(file).map(|_| ()));
+    read.map_err(|source| DatasetError::Io { path: path.to_owned(), source })?;
+    Ok(Digest(*hasher.finalize().as_bytes()))
+}
+
+/// What counts here of the record beside rows of claims with their sentences, which lie in a folder of their own.
+#[derive(Deserialize)]
+struct ClaimsRecord {
+    benchmark: String,
+    facts: Vec<ClaimsFile>,
+}
+
+/// A file of such rows.
+#[derive(Deserialize)]
+struct ClaimsFile {
+    split: String,
+    blake3: Option<Digest>,
+}
+
+/// Refuses rows of claims with their sentences that are not the ones that the record beside them is of: rows that were
+/// edited would pass for what was found.
+pub(super) fn check_claims(file: &Path) -> Result<(), DatasetError> {
+    let name = file.file_stem().and_then(|stem| stem.to_str());
+    let Some((folder, name)) = file.parent().zip(name) else { return Ok(()) };
+    if file.extension().is_none_or(|suffix| suffix != "jsonl") {
+        return Ok(());
+    }
+    let Ok(text) = std::fs::read(folder.join(RECORD)) else { return Ok(()) };
+    // Whatever else is called so says nothing of these rows.
+    let Ok(record) = serde_json::from_slice::<ClaimsRecord>(&text) else { return Ok(()) };
+    let written = record.facts.iter().find(|written| written.split == name);
+    match written.and_then(|written| written.blake3) {
+        Some(blake3) if hash_of(file)? != blake3 => Err(DatasetError::Damaged {
+            path: file.to_owned(),
+            reason: format!(
+                "is not the file that was prepared (its content is another): run `harness prepare {}` again as it was \
+                 run, or keep rows of your own in another folder",
+                record.benchmark
+            ),
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// A set and its name.

@@ -137,6 +137,22 @@ fn split_of(file: &Path) -> String {
     }
 }
 
+/// What is published of the rows of a file.
+pub(super) fn expected(file: &Path) -> Option<Expect> {
+    expected_of(&split_of(file))
+}
+
+fn expected_of(split: &str) -> Option<Expect> {
+    let expect = sources::sources(NAME).ok()?.expect;
+    if split != TEST {
+        return Some(expect);
+    }
+    // What is expected is the dev split; of the test split neither labels nor domains are published. Without these its
+    // rows are an id and a claim, and claims repeat.
+    let rows = expect.files.iter().find(|file| file.path.ends_with("/test.jsonl")).map(|file| file.rows);
+    Some(Expect { rows, unique: expect.unique, repeats: true, ..Expect::default() })
+}
+
 /// A scorer of files of predictions.
 pub(super) fn submission_scorer() -> Box<dyn SubmissionScorer> {
     Box::new(submission::Scorer::default())
@@ -307,14 +323,7 @@ impl Benchmark for Cfever {
     }
 
     fn data_check(&self) -> Option<DataCheck> {
-        let expect = sources::sources(NAME).ok()?.expect;
-        if self.split != TEST {
-            return DataCheck::new(expect);
-        }
-        // What is expected is the dev split; of the test split neither labels nor domains are published. Without these its
-        // rows are an id and a claim, and claims repeat.
-        let rows = expect.files.iter().find(|file| file.path.ends_with("/test.jsonl")).map(|file| file.rows);
-        DataCheck::new(Expect { rows, unique: expect.unique, repeats: true, ..Expect::default() })
+        expected_of(&self.split).and_then(DataCheck::new)
     }
 
     fn requests(&self, sample: &Sample) -> Vec<Draft> {

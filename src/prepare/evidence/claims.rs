@@ -21,8 +21,8 @@ use crate::wiki::{Index, Page, Searcher, Store, best_sentences, dump, pages_for}
 const TOGETHER: usize = 256;
 /// Missing sentences and pages that are named.
 const NAMED: usize = 5;
-/// Of so many published pages one may lack without being a problem: the authors' own code passes over titles that their
-/// dump does not have. More of them say that the dump is another.
+/// Of so many published pages, gold sentences and claims one may lack, or be without a sentence, without being a problem:
+/// the authors' own code passes over titles that their dump does not have. More of them say that the dump is another.
 const ONE_IN: u64 = 10;
 
 /// What rows of a split came to.
@@ -46,10 +46,12 @@ pub(super) struct Facts {
     unknown: Vec<String>,
     /// Claims with nothing to be shown.
     bare: u64,
-    /// Gold sentences that the dump does not have.
-    pub(super) missing: u64,
+    /// The gold sentences of all claims.
+    gold: u64,
+    /// Of these, those that the dump does not have.
+    missing: u64,
     /// The first of them.
-    pub(super) examples: Vec<String>,
+    examples: Vec<String>,
 }
 
 impl Facts {
@@ -86,6 +88,43 @@ impl Facts {
             )
         })
     }
+
+    /// What is wrong where many claims have nothing to be shown: without gold nothing else tells it.
+    pub(super) fn without_sentences(&self) -> Option<String> {
+        (self.bare * ONE_IN > self.rows).then(|| {
+            format!(
+                "{}: no sentence was found for {} of {} claims: the dump is another than the authors', or a part of it. \
+                 `harness fetch cfever` says where theirs is",
+                self.split, self.bare, self.rows
+            )
+        })
+    }
+
+    /// What the dump lacks of the gold; `None` where it has all.
+    pub(super) fn missing_gold(&self) -> Option<MissingGold> {
+        let told = || {
+            format!(
+                "{}: {} of {} sentences of the gold are not in the dump, among them {}",
+                self.split,
+                self.missing,
+                self.gold,
+                self.examples.join(", ")
+            )
+        };
+        match self.missing {
+            0 => None,
+            missing if missing * ONE_IN > self.gold => Some(MissingGold::Many(told())),
+            _ => Some(MissingGold::Few(told())),
+        }
+    }
+}
+
+/// Gold sentences that a dump lacks, told in a sentence.
+pub(super) enum MissingGold {
+    /// So few that it may be the authors' dump, which lacks titles too.
+    Few(String),
+    /// So many that it is another dump.
+    Many(String),
 }
 
 /// What a claim's sentences are taken from.
@@ -217,6 +256,7 @@ impl Rows<'_> {
                 facts.found = u64::from(found.recall);
             }
             let GoldSentences { found: gold, missing, pages } = gold_sentences(self.store, gold)?;
+            facts.gold = (gold.len() + missing.len()) as u64;
             facts.missing = missing.len() as u64;
             facts.examples = missing;
             oracle = gold;
@@ -292,6 +332,7 @@ pub(super) fn write(
                 }
             }
             facts.bare += made.facts.bare;
+            facts.gold += made.facts.gold;
             facts.missing += made.facts.missing;
             let room = NAMED.saturating_sub(facts.examples.len());
             facts.examples.extend(made.facts.examples.into_iter().take(room));

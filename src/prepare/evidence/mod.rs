@@ -22,7 +22,7 @@ use crate::dataset::prepared::SourceRecord;
 use crate::types::Digest;
 use crate::wiki::{Index, Store, StoreBuilder, WikiError, build_index, dump};
 pub use bare::CLAIMS;
-use claims::{Facts, Wiki};
+use claims::{Facts, MissingGold, Wiki};
 use sources::Sources;
 
 /// The folder of store and index, in a data folder.
@@ -384,13 +384,13 @@ fn rows(
         if let Some(problem) = facts.other_dump() {
             done.problem(problem);
         }
-        if facts.missing > 0 {
-            done.problem(format!(
-                "{}: {} sentences of the gold are not in the dump, among them {}",
-                facts.split,
-                facts.missing,
-                facts.examples.join(", ")
-            ));
+        if let Some(problem) = facts.without_sentences() {
+            done.problem(problem);
+        }
+        match facts.missing_gold() {
+            None => {}
+            Some(MissingGold::Few(warning)) => done.warnings.push(warning),
+            Some(MissingGold::Many(problem)) => done.problem(problem),
         }
         done.rows.push(file(&facts));
     }

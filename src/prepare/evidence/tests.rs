@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::dataset::Dataset;
 
 const PAGES: [(&str, &[&str]); 6] = [
     ("", &[]),
@@ -99,7 +100,7 @@ fn rows_hold_what_was_found_for_them() {
     let done = prepare_evidence(&place.asked(), &on).unwrap();
     assert!(units.load(Ordering::Relaxed) > 0);
     assert_eq!(done.count, 1, "{:?}", done.problems);
-    assert!(done.problems[0].contains("1 sentences of the gold are not in the dump, among them 無此頁 0"));
+    assert!(done.problems[0].contains("1 of 3 sentences of the gold are not in the dump, among them 無此頁 0"));
     let rows = place.rows("dev");
     assert_eq!(rows[0]["label"], "supports", "the published columns stay");
     let found = &rows[0]["found"];
@@ -239,7 +240,42 @@ fn a_dump_without_the_published_pages_is_a_problem() {
     }
 }
 
-/// The record holds the hash of the rows: what was changed since is made anew, though it be as long as before.
+/// Without gold only the claims that are left without a sentence tell that the dump is of no use.
+#[test]
+fn a_dump_without_a_sentence_for_the_claims_is_a_problem() {
+    let place = Place::new();
+    std::fs::remove_file(place.0.path().join("data/dev.jsonl")).unwrap();
+    place.write("wiki-pages/wiki-001.jsonl", "{\"id\": \"Q\", \"lines\": \"0\\tqqq\"}\n");
+    std::fs::remove_file(place.0.path().join("wiki-pages/wiki-002.jsonl")).unwrap();
+    // It is said again where the rows are kept.
+    for _ in 0..2 {
+        let done = prepare_evidence(&place.asked(), &|_| ()).unwrap();
+        assert_eq!(done.count, 1, "{done:?}");
+        assert!(done.problems[0].contains("test: no sentence was found for 1 of 1 claims"), "{done:?}");
+    }
+}
+
+/// The authors' dump may lack a title: one sentence of many is told, and is no problem.
+#[test]
+fn a_gold_sentence_that_the_dump_lacks_is_warned_of() {
+    let place = Place::new();
+    let prepared = |whole: i64| {
+        let found = |id: i64| claim(id, "supports", "丁城人口三萬。", &json!([[[1, 2, "丁城", 1]]]));
+        let lacking = claim(100, "supports", "丙是人。", &json!([[[1, 2, "無此頁", 0]]]));
+        let rows: Vec<Value> = (0..whole).map(found).chain([lacking]).collect();
+        place.write("data/dev.jsonl", &lines(&rows));
+        prepare_evidence(&place.asked(), &|_| ()).unwrap()
+    };
+    let few = prepared(9);
+    assert_eq!(few.count, 0, "{few:?}");
+    let told = "dev: 1 of 10 sentences of the gold are not in the dump, among them 無此頁 0";
+    assert!(few.warnings.iter().any(|warning| warning.contains(told)), "{few:?}");
+    let many = prepared(8);
+    assert_eq!(many.count, 1, "{many:?}");
+    assert!(many.problems[0].contains("dev: 1 of 9 sentences of the gold"), "{many:?}");
+}
+
+/// The record holds the hash of the rows: what was changed since is refused and made anew, be it as long as before.
 #[test]
 fn rows_that_were_changed_are_made_anew() {
     let place = Place::new();
@@ -248,9 +284,18 @@ fn rows_that_were_changed_are_made_anew() {
     let whole = std::fs::read_to_string(&path).unwrap();
     let other = whole.replace("甲湖面積十平方公里。", "甲湖面積千平方公里。");
     assert!(other != whole && other.len() == whole.len());
-    std::fs::write(&path, other).unwrap();
-    prepare_evidence(&place.asked(), &|_| ()).unwrap();
-    assert_eq!(std::fs::read_to_string(&path).unwrap(), whole);
+    assert!(Dataset::open(&path, None).is_ok());
+    for changed in [other, format!("{whole}{{}}\n")] {
+        std::fs::write(&path, changed).unwrap();
+        let error = Dataset::open(&path, None).unwrap_err().to_string();
+        assert!(
+            error.contains("its content is another") && error.contains("harness prepare cfever"),
+            "{error}"
+        );
+        prepare_evidence(&place.asked(), &|_| ()).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), whole);
+    }
+    assert!(Dataset::open(&path, None).is_ok());
 }
 
 #[test]
