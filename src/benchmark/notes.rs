@@ -182,7 +182,10 @@ mod tests {
         let took =
             |requests: u64| format!("judge ann: {requests} replies took 0 prompt tokens and 0 reply tokens");
         assert_eq!(note(7, 0), took(7));
-        assert_eq!(note(5, 0), took(5) + "; 2 more calls are on an answer of one of these, and were not made again");
+        assert_eq!(
+            note(5, 0),
+            took(5) + "; 2 more calls are on an answer of one of these, and were not made again"
+        );
         assert_eq!(note(6, 1), took(6) + "; calls on one answer are made once");
     }
 

@@ -100,7 +100,9 @@ fn rows_hold_what_was_found_for_them() {
     let done = prepare_evidence(&place.asked(), &on).unwrap();
     assert!(units.load(Ordering::Relaxed) > 0);
     assert_eq!(done.count, 1, "{:?}", done.problems);
-    assert!(done.problems[0].contains("1 of 3 sentences of the gold are not in the dump, among them 無此頁 0"));
+    assert!(
+        done.problems[0].contains("1 of 3 sentences of the gold are not in the dump, among them 無此頁 0")
+    );
     let rows = place.rows("dev");
     assert_eq!(rows[0]["label"], "supports", "the published columns stay");
     let found = &rows[0]["found"];
