@@ -150,6 +150,41 @@ fn a_passage_is_transcribed_once_whatever_is_asked_of_it_and_by_whom() {
     finish(&mut score).exits_with(0).prints("transcripts against the text");
 }
 
+/// The copy that a run keeps of its transcripts is made anew from those that runs share, with all answers there; without
+/// them the answers can be scored still.
+#[test]
+fn a_lost_or_damaged_copy_of_the_transcripts_is_made_anew() {
+    let asr = Loopback::start(Options::default()).unwrap();
+    let llm = Loopback::start(Options::of("--answers A,B,C,D")).unwrap();
+    let rows: Vec<Value> = (0..3).map(|n| row(n, n, "eng_Latn", &[&one_clip(&format!("{n}.wav"))])).collect();
+    let scene = Scene::new(&rows);
+    (0..3).for_each(|number| scene.clip(&format!("{number}.wav"), number));
+    scene.cascade(&asr, &llm, "conditions = [\"speech\"]\n");
+    scene.place.run(&[]).exits_with(0).prints("transcripts against the text");
+    let copy = scene.place.result("transcripts.jsonl");
+    let whole = std::fs::read_to_string(&copy).unwrap();
+    let damage = || {
+        let mut lines: Vec<&str> = whole.lines().collect();
+        lines[2] = "{\"clip\": ";
+        std::fs::write(&copy, lines.join("\n") + "\n").unwrap();
+    };
+    damage();
+    scene.place.run(&[]).exits_with(0).says("is made anew from").prints("transcripts against the text");
+    assert_eq!(std::fs::read_to_string(&copy).unwrap(), whole);
+    std::fs::remove_file(&copy).unwrap();
+    scene.place.run(&[]).exits_with(0).says("is made anew from").prints("transcripts against the text");
+    assert_eq!(std::fs::read_to_string(&copy).unwrap(), whole);
+    assert_eq!((asr.counters().requests, llm.counters().requests), (3, 3));
+
+    // A folder that was copied without them.
+    std::fs::remove_dir_all(scene.place.path("results/transcripts")).unwrap();
+    damage();
+    scene.place.run(&[]).exits_with(4).says("line 3 is no transcript").says("where they are gone, delete it");
+    std::fs::remove_file(&copy).unwrap();
+    scene.place.run(&[]).exits_with(0).says("transcripts.jsonl is not there: error rates");
+    assert!(!copy.exists());
+}
+
 /// The seeds of a run with examples are three prompts a question and one transcript.
 #[test]
 fn examples_are_drawn_by_seed_and_stand_in_the_manifest() {
@@ -451,7 +486,8 @@ fn languages_that_were_heard_and_what_transcripts_took_are_told() {
          verbose = true\n\n[model.transcripts]\nlanguage = \"auto\"\n\n[model.llm]",
     );
     let done = scene.place.run(&[]).exits_with(0);
-    done.prints("languages heard by the recogniser").prints("transcripts: 2 clips, 0.1 s of sound");
+    done.prints("languages heard by the recogniser")
+        .prints("transcripts: 2 clips of different content, 0.1 s of sound");
     // The server takes everything for English.
     let share =
         |language: &str| scene.figure("transcript_language", "transcripts", &json!({ "language": language }));

@@ -41,7 +41,8 @@ pub(super) fn common(scores: &BenchmarkScores) -> Vec<String> {
             earlier => format!("; {earlier} of them were there before this run, and cost it nothing"),
         };
         notes.push(format!(
-            "transcripts: {} clips, {:.1} s of sound, took {} prompt tokens and {} answer tokens{}{earlier}",
+            "transcripts: {} clips of different content, {:.1} s of sound, took {} prompt tokens and {} answer \
+             tokens{}{earlier}",
             took.requests,
             took.audio_seconds,
             took.tokens.prompt_tokens,
@@ -222,8 +223,8 @@ mod tests {
                  missing 1; without an answer and in no score: 2",
                 "rows that could not be read: 2",
                 "an answer withheld by a filter is scored as the text that came with it, which is mostly none",
-                "transcripts: 5 clips, 12.3 s of sound, took 7 prompt tokens and 9 answer tokens; cost 0.2500, at the \
-                 prices of [model.asr.price]; 2 of them were there before this run, and cost it nothing",
+                "transcripts: 5 clips of different content, 12.3 s of sound, took 7 prompt tokens and 9 answer tokens; \
+                 cost 0.2500, at the prices of [model.asr.price]; 2 of them were there before this run, and cost it nothing",
                 "deviation: d",
                 "warning: w",
             ]

@@ -13,9 +13,9 @@ use crate::config::{CascadeConfig, Loaded, ModelConfig, ModelKind, RunConfig, St
 use crate::model::{AudioNeed, ModelIdentity, Opened};
 use crate::run::cost::{Account, Price};
 use crate::run::folder::{Begin, FolderError, RunFolder};
-use crate::run::journal::Journal;
+use crate::run::journal::{Journal, Near, Stand};
 use crate::run::plan::{Plan, Requests};
-use crate::run::transcripts::{Asr, Transcribed, TranscriptPlan};
+use crate::run::transcripts::{self, Asr, Transcribed, TranscriptPlan};
 use crate::types::{Digest, Generation};
 
 /// The models of a config: the one that answers, and of a cascade the one that hears.
@@ -62,7 +62,8 @@ fn with_keys(loaded: &Loaded, keys: Keys<'_>) -> Result<Models, Failure> {
     let (asr, of_asr) = part(loaded, "asr", &cascade.asr, &Asr::generation(cascade), keys)?;
     let (mut answering, secrets) = part(loaded, "llm", &cascade.llm, &loaded.config.generation, keys)?;
     let asking = Asr::new(cascade, &asr.identity, takes_clips_alone(&cascade.asr));
-    answering.identity = both(&config.name, cascade, &asr.identity, &answering.identity, &asking);
+    let identity = both(&config.name, cascade, &asr.identity, &answering.identity, &asking);
+    answering.alone = Some(std::mem::replace(&mut answering.identity, identity));
     answering.about =
         format!("{}; its transcripts are of {} ({})", answering.about, asr.identity.name, asr.about);
     // What it gets are transcripts.
@@ -206,6 +207,38 @@ pub(super) fn transcribe(recogniser: Recogniser, plan: Plan, of: &Of<'_>) -> Res
     }
     clips.keep(run, &journal, since)?;
     Ok(Stage::Done(Arc::new(Transcribed::new(TranscriptPlan::new(plan, asr), journal))))
+}
+
+/// Makes the copy that a run keeps of its transcripts anew where it is missing or cannot be read, from those that runs
+/// share: once all is answered nothing else would, and the recogniser need not be asked for it.
+pub(super) fn restore(recogniser: &Recogniser, plan: Plan, of: &Of<'_>) -> Result<(), Failure> {
+    let (asr, run) = (&recogniser.asr, of.run);
+    let Some(cascade) = &of.config.model.cascade else { return Ok(()) };
+    if matches!(transcripts::read(run), Ok(Some(_))) {
+        return Ok(());
+    }
+    let path = journal_folder(of.config, cascade, asr).join("responses.jsonl");
+    // Scores can be made without them: that they are missing is said there.
+    let journal = match Journal::read(&path) {
+        Ok(Some(journal)) => journal,
+        Ok(None) => return Ok(()),
+        Err(e) => {
+            eprintln!("warning: {e}");
+            return Ok(());
+        }
+    };
+    let clips = TranscriptPlan::new(plan, asr.clone());
+    // A part of them would give figures that look like those of all.
+    let (mut whole, mut near) = (true, Near::default());
+    clips.each(&mut |request| {
+        whole = journal.stand(&request.planned.request, &mut near) != Stand::Unasked;
+        whole
+    })?;
+    if whole {
+        clips.keep(run, &journal, of.since)?;
+        eprintln!("{} is made anew from {}", transcripts::path(run).display(), path.display());
+    }
+    Ok(())
 }
 
 /// Where transcripts of a recogniser stand: beside the runs of one results folder, which share them.

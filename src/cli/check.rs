@@ -24,7 +24,7 @@ pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
     let mut loaded = open::load(&args.config)?;
     let absent = weights::look(&mut loaded);
     let mut problems = Vec::new();
-    if matches!(absent, Ok(None))
+    if matches!(&absent, Ok(lines) if lines.is_empty())
         && let Err(failure) = temperature::settle(&mut loaded)
     {
         problems.push(failure.message);
@@ -35,18 +35,19 @@ pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {
     // Without its key an endpoint can still be looked at; it cannot be asked.
     let mut missing = Vec::new();
     let opened = match absent {
-        Ok(None) => cascade::look(&loaded, &mut missing),
-        Ok(Some(line)) => {
-            let _ = writeln!(out, "model   {}: {line}", config.model.name);
-            Err(Failure::new(exit::DONE, ""))
+        Ok(lines) if lines.is_empty() => cascade::look(&loaded, &mut missing).map_err(|e| vec![e]),
+        Ok(lines) => {
+            for line in lines {
+                let _ = writeln!(out, "model   {}: {line}", config.model.name);
+            }
+            Err(Vec::new())
         }
-        Err(failure) => Err(failure),
+        Err(failures) => Err(failures),
     };
     let opened = opened
-        .map_err(|e| {
-            if !e.message.is_empty() {
-                problems.push(e.message);
-            }
+        .map_err(|failures| {
+            let messages = failures.into_iter().map(|failure| failure.message);
+            problems.extend(messages.filter(|message| !message.is_empty()));
         })
         .ok();
     let keyed = missing.is_empty();

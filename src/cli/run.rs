@@ -170,7 +170,13 @@ pub(super) fn run(args: &RunArgs, stages: Stages) -> Result<u8, Failure> {
 
     let mut failed = 0;
     let mut _listening = None;
-    if pending > 0 {
+    if pending == 0 {
+        if let Some(recogniser) = &recogniser {
+            let of =
+                cascade::Of { config, run: folder.path(), since: &manifest.created, price: of_recogniser };
+            cascade::restore(recogniser, plan, &of)?;
+        }
+    } else {
         let requests: Arc<dyn Requests> = match recogniser {
             None => Arc::new(plan),
             Some(recogniser) => {
@@ -490,11 +496,13 @@ pub(super) fn drive(drive: Drive<'_>) -> Result<Ended, Failure> {
         return Ok(Ended::Stopped(code));
     }
     let begun = std::time::Instant::now();
-    match (opened.identity.dtype.as_str(), opened.identity.device.as_str()) {
-        _ if opened.answers().is_some() => eprintln!("taking {}: {}", opened.identity.name, opened.about),
+    // Of a cascade the recogniser is gone by now.
+    let who = opened.alone.as_ref().unwrap_or(&opened.identity);
+    match (who.dtype.as_str(), who.device.as_str()) {
+        _ if opened.answers().is_some() => eprintln!("taking {}: {}", who.name, opened.about),
         // An endpoint has neither, and nothing to load.
-        ("", _) => eprintln!("asking {}: {}", opened.identity.name, opened.about),
-        (dtype, device) => eprintln!("loading {} ({dtype}, {device})", opened.identity.name),
+        ("", _) => eprintln!("asking {}: {}", who.name, opened.about),
+        (dtype, device) => eprintln!("loading {} ({dtype}, {device})", who.name),
     }
     let model = model::load(opened)?;
     tracing::info!(seconds = begun.elapsed().as_secs_f64(), "model loaded");

@@ -1,7 +1,8 @@
 //! Weights that a config names by the hub's name: found in the hub's cache, or fetched when they are first used.
 
 use super::exit::Failure;
-use crate::config::{HubWeights, Loaded};
+use super::judge::one_failure;
+use crate::config::{HubWeights, Loaded, Step};
 
 /// What a config names, where it is no folder.
 fn named(loaded: &mut Loaded) -> Option<HubWeights> {
@@ -14,36 +15,50 @@ fn named(loaded: &mut Loaded) -> Option<HubWeights> {
 
 /// Makes sure that the weights are here, for a run: fetches what is missing. The exit code where that was stopped.
 pub(super) fn ready(loaded: &mut Loaded) -> Result<Option<u8>, Failure> {
-    each_model(loaded, |loaded| match named(loaded) {
-        None => Ok(None),
-        Some(named) => of_hub::ready(loaded, &named),
-    })
+    let (mut stopped, mut failed) = (None, false);
+    let failures = each_model(loaded, |loaded, key| {
+        let Some(named) = named(loaded).filter(|_| stopped.is_none()) else { return Ok(()) };
+        if failed {
+            // The run ends here, so the other one is looked at and not fetched.
+            return of_hub::look(loaded, &named, key).map(|_| ());
+        }
+        let done = of_hub::ready(loaded, &named, key);
+        failed = done.is_err();
+        stopped = done?;
+        Ok(())
+    });
+    if failures.is_empty() { Ok(stopped) } else { Err(one_failure(failures)) }
 }
 
-/// Does something for the model, or for both of a cascade, until it gives something.
-fn each_model<T>(
-    loaded: &mut Loaded,
-    mut does: impl FnMut(&mut Loaded) -> Result<Option<T>, Failure>,
-) -> Result<Option<T>, Failure> {
-    let Some(mut cascade) = loaded.config.model.cascade.clone() else { return does(loaded) };
-    let mut one = loaded.clone();
-    for part in [&mut cascade.asr, &mut cascade.llm] {
-        one.config.model = part.clone();
-        if let Some(found) = does(&mut one)? {
-            return Ok(Some(found));
+/// Looks whether the weights are here, for a check: lines on what a run would fetch, where they are not.
+pub(super) fn look(loaded: &mut Loaded) -> Result<Vec<String>, Vec<Failure>> {
+    let mut lines = Vec::new();
+    let failures = each_model(loaded, |loaded, key| {
+        if let Some(named) = named(loaded) {
+            lines.extend(of_hub::look(loaded, &named, key)?);
         }
+        Ok(())
+    });
+    if failures.is_empty() { Ok(lines) } else { Err(failures) }
+}
+
+/// Does something for the model, or for both of a cascade: whatever comes of the first, the second has its turn.
+fn each_model(
+    loaded: &mut Loaded,
+    mut does: impl FnMut(&mut Loaded, &[Step]) -> Result<(), Failure>,
+) -> Vec<Failure> {
+    let Some(mut cascade) = loaded.config.model.cascade.clone() else {
+        return does(loaded, &["model".into(), "weights".into()]).err().into_iter().collect();
+    };
+    let mut one = loaded.clone();
+    let mut failures = Vec::new();
+    for (name, part) in [("asr", &mut cascade.asr), ("llm", &mut cascade.llm)] {
+        one.config.model = part.clone();
+        failures.extend(does(&mut one, &["model".into(), name.into(), "weights".into()]).err());
         part.clone_from(&one.config.model);
     }
     loaded.config.model.cascade = Some(cascade);
-    Ok(None)
-}
-
-/// Looks whether the weights are here, for a check: a line on what a run would fetch, where they are not.
-pub(super) fn look(loaded: &mut Loaded) -> Result<Option<String>, Failure> {
-    each_model(loaded, |loaded| match named(loaded) {
-        None => Ok(None),
-        Some(named) => of_hub::look(loaded, &named),
-    })
+    failures
 }
 
 #[cfg(feature = "hub")]
@@ -52,18 +67,22 @@ mod of_hub {
     use super::super::fetch::{Ended, describe_model, get_model, hub, runtime, until_signal};
     use super::super::fetch_progress::FetchProgress;
     use super::super::open::problem_at;
-    use crate::config::{HubWeights, Loaded};
+    use crate::config::{HubWeights, Loaded, Step};
     use crate::hub::{HubError, Lookup, ModelFiles};
 
     /// Files that are fetched at once: weights are few and large.
     const JOBS: usize = 4;
 
-    pub(super) fn ready(loaded: &mut Loaded, named: &HubWeights) -> Result<Option<u8>, Failure> {
+    pub(super) fn ready(
+        loaded: &mut Loaded,
+        named: &HubWeights,
+        key: &[Step],
+    ) -> Result<Option<u8>, Failure> {
         let (hub, runtime) = (hub()?, runtime()?);
         let progress = FetchProgress::new();
         let asked = hub.model(&named.repo, &named.revision, Lookup::Known, &progress);
         let files = match until_signal(&runtime, asked) {
-            Ended::Done(files) => files.map_err(|e| refused(loaded, &e))?,
+            Ended::Done(files) => files.map_err(|e| refused(loaded, &e, key))?,
             Ended::Stopped(code) => return Ok(Some(code)),
         };
         if let Some(why) = &files.listing.stale {
@@ -71,7 +90,7 @@ mod of_hub {
         }
         if !files.complete() {
             if hub.settings().offline {
-                return Err(not_whole(loaded, &files));
+                return Err(not_whole(loaded, &files, key));
             }
             eprintln!("fetching {} into {}", describe_model(&files), hub.cache().root().display());
         }
@@ -88,7 +107,11 @@ mod of_hub {
         Ok(None)
     }
 
-    pub(super) fn look(loaded: &mut Loaded, named: &HubWeights) -> Result<Option<String>, Failure> {
+    pub(super) fn look(
+        loaded: &mut Loaded,
+        named: &HubWeights,
+        key: &[Step],
+    ) -> Result<Option<String>, Failure> {
         let (hub, runtime) = (hub()?, runtime()?);
         let asked = hub.model(&named.repo, &named.revision, Lookup::Known, &crate::hub::Quiet);
         match until_signal(&runtime, asked) {
@@ -100,23 +123,24 @@ mod of_hub {
                 found(loaded, &files);
                 Ok(None)
             }
-            Ended::Done(Ok(files)) if hub.settings().offline => Err(not_whole(loaded, &files)),
+            Ended::Done(Ok(files)) if hub.settings().offline => Err(not_whole(loaded, &files, key)),
             Ended::Done(Ok(files)) => Ok(Some(format!(
                 "{}; a run fetches them into {} first, or now: {}",
                 describe_model(&files),
                 hub.cache().root().display(),
                 files.command
             ))),
-            Ended::Done(Err(error)) => Err(refused(loaded, &error)),
+            Ended::Done(Err(error)) => Err(refused(loaded, &error, key)),
             Ended::Stopped(code) => Err(Failure::new(code, "")),
         }
     }
 
     /// Some files are missing and cannot be fetched.
-    fn not_whole(loaded: &Loaded, files: &ModelFiles) -> Failure {
+    fn not_whole(loaded: &Loaded, files: &ModelFiles, key: &[Step]) -> Failure {
         let (have, bytes) = (crate::types::size(files.have), crate::types::size(files.bytes));
         problem(
             loaded,
+            key,
             &format!(
                 "{} at {} is not whole in the hub's cache ({have} of {bytes} are there), and HF_HUB_OFFLINE is set; \
                  where there is a network: {}",
@@ -134,16 +158,17 @@ mod of_hub {
         }
     }
 
-    fn refused(loaded: &Loaded, error: &HubError) -> Failure {
+    fn refused(loaded: &Loaded, error: &HubError, key: &[Step]) -> Failure {
         let folder = loaded.config.model.local.as_ref().map(|local| local.weights.display().to_string());
         problem(
             loaded,
+            key,
             &format!("there is no folder {}, and from the hub: {error}", folder.unwrap_or_default()),
         )
     }
 
-    fn problem(loaded: &Loaded, sentence: &str) -> Failure {
-        Failure::new(exit::MODEL, problem_at(loaded, &["model".into(), "weights".into()], &sentence))
+    fn problem(loaded: &Loaded, key: &[Step], sentence: &str) -> Failure {
+        Failure::new(exit::MODEL, problem_at(loaded, key, &sentence))
     }
 }
 
@@ -151,22 +176,30 @@ mod of_hub {
 mod of_hub {
     use super::super::exit::{self, Failure};
     use super::super::open::problem_at;
-    use crate::config::{HubWeights, Loaded};
+    use crate::config::{HubWeights, Loaded, Step};
 
-    fn not_built(loaded: &Loaded, named: &HubWeights) -> Failure {
+    fn not_built(loaded: &Loaded, named: &HubWeights, key: &[Step]) -> Failure {
         let sentence = format!(
             "there is no folder `{}`, and this build of harness fetches nothing; build it with the cargo feature \
              `hub` (it is a default feature), or name a folder",
             named.repo
         );
-        Failure::new(exit::MODEL, problem_at(loaded, &["model".into(), "weights".into()], &sentence))
+        Failure::new(exit::MODEL, problem_at(loaded, key, &sentence))
     }
 
-    pub(super) fn ready(loaded: &mut Loaded, named: &HubWeights) -> Result<Option<u8>, Failure> {
-        Err(not_built(loaded, named))
+    pub(super) fn ready(
+        loaded: &mut Loaded,
+        named: &HubWeights,
+        key: &[Step],
+    ) -> Result<Option<u8>, Failure> {
+        Err(not_built(loaded, named, key))
     }
 
-    pub(super) fn look(loaded: &mut Loaded, named: &HubWeights) -> Result<Option<String>, Failure> {
-        Err(not_built(loaded, named))
+    pub(super) fn look(
+        loaded: &mut Loaded,
+        named: &HubWeights,
+        key: &[Step],
+    ) -> Result<Option<String>, Failure> {
+        Err(not_built(loaded, named, key))
     }
 }

@@ -72,6 +72,8 @@ impl ModelError {
 pub struct Opened {
     /// Who it is.
     pub identity: ModelIdentity,
+    /// Who it is by itself, where `identity` is that of a cascade.
+    pub alone: Option<ModelIdentity>,
     /// What it accepts.
     pub limits: MediaLimits,
     /// A line for people: size, formats, device, address.
@@ -159,6 +161,7 @@ fn open_replay(config: &ModelConfig, replay: &ReplayConfig) -> Result<Opened, Mo
         match_by: replay.match_by,
     })?;
     Ok(Opened {
+        alone: None,
         identity: answers.identity().clone(),
         limits: replay::limits(),
         about: answers.about(),
@@ -226,6 +229,7 @@ fn open_local(config: &ModelConfig, local: &LocalConfig) -> Result<Opened, Model
     };
     let seen = Inspected::new(&spec)?;
     Ok(Opened {
+        alone: None,
         identity: seen.identity.clone(),
         limits: seen.limits.clone(),
         about: seen.about(),
@@ -252,6 +256,7 @@ fn open_endpoint(
     let about = super::endpoint_spec::about(&spec);
     let model = EndpointModel::new(spec)?;
     Ok(Opened {
+        alone: None,
         identity: model.identity().clone(),
         limits: model.accepts().clone(),
         about,

@@ -226,7 +226,16 @@ pub fn score(folder: &Path, judge: Option<&str>) -> Result<Scores, ScoreError> {
     let answering = manifest.config.model.answering();
     let asked =
         answering.endpoint.as_ref().map_or_else(|| answering.name.clone(), |endpoint| endpoint.model.clone());
-    let heard = transcripts::read(folder)?.unwrap_or_default();
+    let heard = transcripts::read(folder)?;
+    // Answers can be scored without it.
+    let unheard = (heard.is_none() && manifest.config.model.cascade.is_some()).then(|| {
+        format!(
+            "{} is not there: error rates, languages and cost of the transcripts are left out. Run the config again where \
+             the transcripts that runs share are (`transcripts` in the results folder), which makes it anew",
+            transcripts::path(folder).display()
+        )
+    });
+    let heard = heard.unwrap_or_default();
     let benchmarks = sections
         .iter()
         .zip(scorers)
@@ -284,6 +293,7 @@ pub fn score(folder: &Path, judge: Option<&str>) -> Result<Scores, ScoreError> {
                 scores.transcribing =
                     (!of_section.is_empty()).then(|| transcript_rates::usage(of_section, price));
             }
+            scores.warnings.extend(unheard.iter().cloned());
             scores.warnings.extend(damaged.iter().cloned());
             scores.warnings.extend(watch.alarms.warnings());
             scores.warnings.extend(of_judge);

@@ -47,7 +47,11 @@ pub enum TranscriptsError {
     #[error(transparent)]
     Folder(#[from] FolderError),
     /// The run's copy.
-    #[error("{}: {reason}; run the config again, which makes it anew", .path.display())]
+    #[error(
+        "{}: {reason}; run the config again where the transcripts that runs share are (`transcripts` in the results \
+         folder), which makes the file anew; where they are gone, delete it: the run is then scored without its \
+         transcripts' figures", .path.display()
+    )]
     File {
         /// The file.
         path: PathBuf,

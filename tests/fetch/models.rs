@@ -106,3 +106,31 @@ fn a_config_can_name_a_model_of_the_hub() {
         .exits_with(2)
         .says("`revision` is for models of the hub");
 }
+
+/// Each of a cascade's models that cannot be had is told, at the line that names it.
+#[cfg(feature = "local")]
+#[test]
+fn both_models_of_a_cascade_are_told_at_their_own_lines() {
+    let scene = Scene::new();
+    let place = Place::new(&spoken_rows(2));
+    let media = root().join("demo");
+    let config = format!(
+        "[model]\nkind = \"cascade\"\nname = \"both\"\n\n\
+         [model.asr]\nkind = \"local\"\narchitecture = \"whisper\"\nweights = \"org/ears\"\n\n\
+         [model.llm]\nkind = \"local\"\narchitecture = \"qwen2\"\nweights = \"org/words\"\n\n\
+         [generation]\nmax_new_tokens = 16\n\n[[benchmark]]\nname = \"manifest\"\ndata = \"rows.jsonl\"\n\
+         media = \"{}\"\nmetrics = [\"exact_match\"]\n",
+        media.display()
+    );
+    std::fs::write(place.path("c.toml"), config).unwrap();
+    for (verb, code) in [("check", 2), ("run", 3)] {
+        let mut command = scene.command(&[verb]);
+        command.arg(place.path("c.toml")).arg("--results").arg(place.path("results"));
+        finish(command.env("HF_HUB_OFFLINE", "1"))
+            .exits_with(code)
+            .says("c.toml:8:")
+            .says("the list of files of org/ears at main is not in the hub's cache")
+            .says("c.toml:13:")
+            .says("the list of files of org/words at main is not in the hub's cache");
+    }
+}

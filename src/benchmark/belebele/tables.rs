@@ -274,9 +274,9 @@ impl<'a> Sheet<'a> {
         notes
     }
 
-    /// What the abstracts say, version by version.
+    /// What the abstracts say, version by version: of questions without examples, as all published figures.
     fn abstracts(&self) -> Vec<String> {
-        if !self.conditions.contains(&Condition::Speech) {
+        if self.settings.shots > 0 || !self.conditions.contains(&Condition::Speech) {
             return Vec::new();
         }
         let found = |group: &[(&str, &str)]| {

@@ -518,6 +518,7 @@ fn zero_shot_figures_do_not_stand_beside_answers_with_examples() {
     }
     let notes = main.notes.join("\n");
     assert!(notes.contains("published figures are left out") && !notes.contains("Table 2"), "{notes}");
+    assert!(!notes.contains("abstract of"), "{notes}");
     // Nothing is left out where no published model was named.
     let alone = benchmark.tables(&scores, &published, None);
     assert!(!alone[0].notes.join("\n").contains("left out"));

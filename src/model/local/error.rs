@@ -13,9 +13,9 @@ const LISTED: usize = 10;
 pub enum LoadError {
     /// The folder is not there.
     #[error(
-        "{}: no such folder; download the model there, for example: hf download Qwen/Qwen2-Audio-7B-Instruct \
-         --local-dir {} (about 17 GB), or name the folder of a Hugging Face checkpoint with config.json, \
-         tokenizer.json and *.safetensors", .0.display(), .0.display()
+        "{}: no such folder; name the folder of a Hugging Face checkpoint with config.json, tokenizer.json and \
+         *.safetensors (of a text model a GGUF file serves as well), or the model's name on the hub, as `owner/name`",
+        .0.display()
     )]
     NoFolder(PathBuf),
     /// A file that must be there is not.
