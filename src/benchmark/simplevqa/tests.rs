@@ -686,7 +686,8 @@ fn answers_withheld_are_not_attempted_and_categories_must_fit_the_paper() {
         assert!(told.warnings.iter().any(|warning| warning.contains(text)), "{text}: {:?}", told.warnings);
     }
     // Only the whole set tells that ids count in other numbers: a part may have left theirs out.
-    let other = |told: &BenchmarkScores| told.warnings.iter().any(|text| text.contains("counts in other numbers"));
+    let other =
+        |told: &BenchmarkScores| told.warnings.iter().any(|text| text.contains("counts in other numbers"));
     assert!(!other(&told), "{:?}", told.warnings);
     let told = scored(&benchmark_of_none, &setup(OnJudgeError::Fail), 0..2025, |_, _| {
         (Outcome::Ok, "x".into(), reply(RIGHT))
