@@ -66,10 +66,11 @@ pub fn reliability(title: &str, bins: &[ReliabilityBin]) -> String {
     for bin in bins.iter().filter(|bin| bin.n > 0) {
         let high = COUNTS * 0.8 * bin.n as f64 / most;
         let across = x(bin.middle);
+        let answers = if bin.n == 1 { "answer" } else { "answers" };
         let _ = writeln!(
             svg,
             "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"14\" height=\"{high:.1}\" fill=\"#9bb7d4\"><title>{}: {} \
-             answers</title></rect>",
+             {answers}</title></rect>",
             across - 7.0,
             below - high,
             bin.middle,
@@ -121,5 +122,7 @@ mod tests {
         assert!(svg.contains("<circle cx=\"260.0\" cy=\"240.0\"") && svg.contains("a &lt; b"));
         assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
         assert!(reliability("", &[]).contains("points=\"\""));
+        let one = reliability("", &[ReliabilityBin { middle: 50.0, accuracy: Some(0.0), n: 1 }]);
+        assert!(one.contains("<title>50: 1 answer</title>"), "{one}");
     }
 }

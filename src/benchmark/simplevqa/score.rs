@@ -141,8 +141,26 @@ pub(super) struct SimpleVqaScorer {
 #[derive(Clone, Copy)]
 enum Judged {
     Grade(Grade),
+    /// What counts in place of a verdict that could not be had.
+    Assumed(Grade),
     /// In no score.
     Left,
+}
+
+/// The verdict of an answer that is judged several times: the first that the judge gave, and what counts in its place only
+/// where no judging gave one.
+fn first_verdict(judged: &[Judged]) -> Option<Grade> {
+    let given = judged.iter().find_map(|judged| match judged {
+        Judged::Grade(grade) => Some(*grade),
+        Judged::Assumed(_) | Judged::Left => None,
+    });
+    let assumed = || {
+        judged.iter().find_map(|judged| match judged {
+            Judged::Assumed(grade) => Some(*grade),
+            Judged::Grade(_) | Judged::Left => None,
+        })
+    };
+    given.or_else(assumed)
 }
 
 impl SimpleVqaScorer {
@@ -210,8 +228,8 @@ impl SimpleVqaScorer {
                     errors += 1;
                     match error {
                         OnJudgeError::Fail | OnJudgeError::Exclude => Judged::Left,
-                        OnJudgeError::Wrong => Judged::Grade(Grade::Incorrect),
-                        OnJudgeError::Na => Judged::Grade(Grade::NotAttempted),
+                        OnJudgeError::Wrong => Judged::Assumed(Grade::Incorrect),
+                        OnJudgeError::Na => Judged::Assumed(Grade::NotAttempted),
                     }
                 }
             });
@@ -333,16 +351,13 @@ impl Scorer for SimpleVqaScorer {
             let runs = tally.groups.entry(group).or_default();
             runs.resize(runs.len().max(judged.len()), Grades::default());
             for (grades, judged) in runs.iter_mut().zip(&judged) {
-                if let Judged::Grade(grade) = judged {
+                if let Judged::Grade(grade) | Judged::Assumed(grade) = judged {
                     grades.add(Some(*grade));
                 }
             }
         }
         // Items and confidences are counted once, however often they are judged.
-        let first = judged.iter().find_map(|judged| match judged {
-            Judged::Grade(grade) => Some(*grade),
-            Judged::Left => None,
-        });
+        let first = first_verdict(&judged);
         if with_confidence {
             match (stated(&response.text).and_then(|stated| stated.confidence), first) {
                 (None, _) => tally.unstated += 1,
@@ -373,7 +388,8 @@ impl Scorer for SimpleVqaScorer {
         }
         let unknown = self.mapped.composites.saturating_sub(self.composite_samples);
         if unknown > 0 && self.samples > 0 {
-            warnings.push(if self.composite_samples == 0 {
+            // Of a part of the set nobody knows which ids the other part has.
+            warnings.push(if self.composite_samples == 0 && self.samples == ITEMS {
                 "none of the ids under cfq is that of an item with another atomic question: the file of categories counts \
                  in other numbers than data_id"
                     .to_owned()

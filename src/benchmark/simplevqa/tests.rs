@@ -576,6 +576,41 @@ fn items_and_confidences_go_by_the_first_run_with_a_verdict() {
     assert!(says("cfq") && says("cfq-items") && says("calibration-original") && !says("main"));
 }
 
+/// What counts in place of a verdict does so only where no judging gave one.
+#[test]
+fn a_verdict_goes_before_what_counts_in_place_of_one() {
+    let benchmark = built(|config| {
+        config.conditions = names(&["original", "atomic"]);
+        config.variant = Some(Variant::WithConfidence);
+    });
+    for on_error in [OnJudgeError::Na, OnJudgeError::Wrong] {
+        let judge = JudgeSetup { runs: 2, ..setup(on_error) };
+        let mut scorer = benchmark.scorer(Some(&judge));
+        for id in 0..4 {
+            let sample = benchmark.sample(1, row(id)).unwrap();
+            let text = format!("{{\"answer\": \"x{id}\", \"confidence_score\": 90}}");
+            for draft in benchmark.requests(&sample) {
+                let (planned, _) = draft.planned(Digest::of(sample.id.as_bytes()), NAME, &sample.id);
+                // The first judging can never be read, the second not for the last item.
+                let calls = [0, 1].map(|run| JudgeCall {
+                    run,
+                    outcome: Outcome::Ok,
+                    reply: if run == 0 || id == 3 { "?".to_owned() } else { reply(RIGHT) },
+                    shortened: false,
+                });
+                scorer.add(&planned, Some(&testing::response(Outcome::Ok, &text)), &calls);
+            }
+        }
+        let scores = scorer.finish();
+        for (metric, group) in [(CFQ_CORRECT, &[][..]), (ACCURACY, &[("confidence", "90")][..])] {
+            let found = scores.find(metric, "original", group).unwrap();
+            assert_eq!((found.value, found.n), (Some(75.0), 4), "{metric} {on_error:?}");
+        }
+        // The figures by judging run have both: none of four right, and three.
+        near(value(&scores, CORRECT, "original", &[]), 37.5);
+    }
+}
+
 #[test]
 fn stated_confidence_is_compared_with_being_right() {
     let benchmark = built(|config| config.variant = Some(Variant::WithConfidence));
@@ -647,9 +682,17 @@ fn answers_withheld_are_not_attempted_and_categories_must_fit_the_paper() {
     let told = scored(&benchmark_of_none, &setup(OnJudgeError::Fail), 0..4, |_, _| {
         (Outcome::Ok, "x".into(), reply(RIGHT))
     });
-    for text in ["names no task of these rows", "none of the ids under cfq"] {
+    for text in ["names no task of these rows", "ids under cfq of no item of this run"] {
         assert!(told.warnings.iter().any(|warning| warning.contains(text)), "{text}: {:?}", told.warnings);
     }
+    // Only the whole set tells that ids count in other numbers: a part may have left theirs out.
+    let other =
+        |told: &BenchmarkScores| told.warnings.iter().any(|text| text.contains("counts in other numbers"));
+    assert!(!other(&told), "{:?}", told.warnings);
+    let told = scored(&benchmark_of_none, &setup(OnJudgeError::Fail), 0..2025, |_, _| {
+        (Outcome::Ok, "x".into(), reply(RIGHT))
+    });
+    assert!(other(&told), "{:?}", told.warnings);
     let some = Categories { cfq: names(&["1", "99999", "1"]), ..Categories::default() };
     let benchmark_of_some = built(|config| config.categories = Some(some.clone()));
     let told = scored(&benchmark_of_some, &setup(OnJudgeError::Fail), 0..4, |_, _| {

@@ -7,6 +7,8 @@ use std::io::{self, Read, Seek, SeekFrom};
 
 use thiserror::Error;
 
+use crate::media::HEIF_BRANDS;
+
 /// Bytes that are looked at.
 const HEAD: usize = 512;
 /// Length of an `ID3v2` header.
@@ -136,7 +138,7 @@ fn name(head: &[u8]) -> Result<Container, OtherFile> {
         Convertible("an Ogg file", Some("ogg"))
     } else if brand(&[b"avif", b"avis"]) {
         NotAudio("an AVIF image")
-    } else if brand(&[b"heic", b"heix", b"hevc", b"mif1", b"msf1", b"heif"]) {
+    } else if brand(&HEIF_BRANDS) {
         NotAudio("a HEIF image")
     } else if at(4, b"ftyp") {
         Convertible("an MP4 or M4A file", Some("m4a"))
@@ -231,6 +233,11 @@ mod tests {
         check(b"\0\0\0\x20ftypM4A ", "an MP4 or M4A file");
         check(b"\0\0\0\x1cftypavif", "is an AVIF image, not audio");
         check(b"\0\0\0\x18ftypmif1", "is a HEIF image, not audio");
+        for brand in HEIF_BRANDS {
+            check(&[&b"\0\0\0\x18ftyp"[..], brand].concat(), "is a HEIF image, not audio");
+        }
+        check(b"\0\0\0\x18ftyphevx", "is a HEIF image, not audio");
+        check(b"\0\0\0\x18ftypmiaf", "is a HEIF image, not audio");
         check(b"\x1a\x45\xdf\xa3", "a WebM or Matroska file");
         check(b"RIFX\0\0\0\0WAVE", "big-endian");
         check(b"RIFF\0\0\0\0WEBP", "a WebP image, not audio");

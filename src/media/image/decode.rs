@@ -82,7 +82,21 @@ pub(super) struct Decoded {
 fn reason(error: &image::ImageError) -> String {
     let text = error.to_string().replace(['\n', '\r'], " ");
     // The crate's own prefix names the format a second time.
-    text.split_once(": ").map_or(text.clone(), |(_, rest)| rest.trim().to_owned())
+    chunks_by_name(text.split_once(": ").map_or(text.as_str(), |(_, rest)| rest.trim()))
+}
+
+/// What the PNG decoder says, with the names of chunks alone: it prints all that it knows of them, as a debugger does.
+fn chunks_by_name(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, chunk)) = rest.split_once("ChunkType { type: ") {
+        let Some((fields, behind)) = chunk.split_once(" }") else { break };
+        plain.push_str(before);
+        plain.push_str(fields.split(',').next().unwrap_or_default());
+        rest = behind;
+    }
+    plain.push_str(rest);
+    plain
 }
 
 impl<'a> Opened<'a> {
@@ -161,9 +175,20 @@ impl<'a> Opened<'a> {
     }
 
     /// Refuses a JPEG image whose end is missing, which decoders would fill up with grey.
-    pub(super) fn check_end(&self) -> Result<(), ImageError> {
+    fn check_end(&self) -> Result<(), ImageError> {
         let format = self.format;
         if format == "jpeg" && !frames::jpeg_is_whole(self.bytes) {
+            return Err(ImageError::Cut { format });
+        }
+        Ok(())
+    }
+
+    /// Refuses an image that [`Self::decode`] would find to be cut short, as far as the structure of the file shows it. Only
+    /// JPEG and PNG do so surely: of the others decoders take some that are cut.
+    pub(super) fn check_whole(&self) -> Result<(), ImageError> {
+        self.check_end()?;
+        let format = self.format;
+        if format == "png" && !frames::png_is_whole(self.bytes) {
             return Err(ImageError::Cut { format });
         }
         Ok(())

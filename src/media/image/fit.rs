@@ -60,7 +60,7 @@ fn size_of(opened: &Opened<'_>, need: &PatchNeed, asked: &ImageTransform) -> Res
 pub fn probe_fit(bytes: &[u8], need: &PatchNeed, asked: &ImageTransform) -> Result<ImageFacts, ImageError> {
     let opened = Opened::new(bytes)?;
     size_of(&opened, need, asked)?;
-    opened.check_end()?;
+    opened.check_whole()?;
     Ok(opened.facts())
 }
 

@@ -1,4 +1,4 @@
-//! What an image holds beside its first frame, and whether a JPEG image ends where it should: walks over the structure
+//! What an image holds beside its first frame, and whether a JPEG or PNG image ends where it should: walks over the structure
 //! of files, without decoding. Every step moves forward, so walks end.
 
 /// Whether an image of this format has more than one frame.
@@ -50,6 +50,26 @@ fn png_chunk(bytes: &[u8], name: [u8; 4]) -> Option<&[u8]> {
         }
         rest = rest.get(length.checked_add(12)?..)?;
     }
+}
+
+/// Whether the pixels of a PNG are all there: whether another chunk begins behind them, without which the decoder does not
+/// take them either.
+pub(super) fn png_is_whole(bytes: &[u8]) -> bool {
+    fn walk(bytes: &[u8]) -> Option<()> {
+        let mut rest = bytes.get(8..)?;
+        let mut pixels = false;
+        loop {
+            let length = usize::try_from(u32::from_be_bytes(*rest.first_chunk()?)).ok()?;
+            let found = rest.get(4..8)?;
+            if found == b"IDAT" {
+                pixels = true;
+            } else if pixels {
+                return Some(());
+            }
+            rest = rest.get(length.checked_add(12)?..)?;
+        }
+    }
+    walk(bytes).is_some()
 }
 
 /// The frames of a GIF image, counted up to the second.
@@ -145,7 +165,7 @@ mod tests {
                 ("gif", &b"GIF89a\x01\0\x01\0\x80\0\0abcdef"[..]), ("png", b"\x89PNG\r\n\x1a\n"), ("jpeg", b"\xff\xd8"), ("webp", b""),
             ][start];
             let bytes = [start, &bytes].concat();
-            let _ = (is_animated(&bytes, format), jpeg_is_whole(&bytes));
+            let _ = (is_animated(&bytes, format), jpeg_is_whole(&bytes), png_is_whole(&bytes));
         }
     }
 }

@@ -1,5 +1,7 @@
 //! What an image is, by its first bytes: names of files and headers of servers are never asked.
 
+use crate::media::HEIF_BRANDS;
+
 /// The name of the format of an image that can go on the wire as it is, or a sentence on what the file is instead.
 pub(in crate::media) fn format(bytes: &[u8]) -> Result<&'static str, String> {
     let wrong = |what| {
@@ -85,7 +87,7 @@ fn other(bytes: &[u8]) -> Option<Other> {
         "an SVG drawing"
     } else if brand(&[b"avif", b"avis"]) {
         "an AVIF image"
-    } else if brand(&[b"heic", b"heix", b"hevc", b"mif1", b"msf1", b"heif"]) {
+    } else if brand(&HEIF_BRANDS) {
         "a HEIF image"
     } else if at(0, b"II+\0") || at(0, b"MM\0+") {
         "a BigTIFF image"
@@ -127,6 +129,8 @@ mod tests {
         check(b"\0\0\0\x1cftypavif", Err("is an AVIF image, which is not read"));
         check(b"BMW owners' club, member list", Err("begins with the bytes 42 4d"));
         check(b"\0\0\0\x18ftypmsf1", Err("is a HEIF image, which is not read"));
+        check(b"\0\0\0\x18ftyphevs", Err("is a HEIF image, which is not read"));
+        assert!(is_picture(b"\0\0\0\x18ftypmiaf") && !is_picture(b"\0\0\0\x18ftypM4A "));
         check(b"<?xml version=\"1.0\"?><svg>", Err("an SVG drawing"));
         check(b" <!DOCTYPE html>", Err("is a web page"));
         check(b"", Err("is empty"));

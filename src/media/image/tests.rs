@@ -170,6 +170,30 @@ fn what_is_as_it_should_be_goes_untouched() {
     assert!(tiff.unwrap_err().to_string().contains("set `format = \"png\"`"));
 }
 
+/// Wherever a PNG is cut, what looks at it without decoding says what decoding it would say.
+#[test]
+fn a_png_that_is_cut_is_refused_before_it_is_decoded() {
+    let small = ImageTransform { max_side: Some(2), ..ImageTransform::default() };
+    for name in ["png-rgb.png", "png-rgba.png"] {
+        let whole = odd(name);
+        for end in 0..=whole.len() {
+            let cut = whole.slice(..end);
+            assert_eq!(small.probe(&cut).is_ok(), small.carry_out(&cut).is_ok(), "{name}, {end} bytes");
+        }
+        let error = small.probe(&whole.slice(..whole.len() - 12)).unwrap_err().to_string();
+        assert!(error.contains("is a png image that is cut short"), "{error}");
+    }
+}
+
+#[test]
+fn chunks_are_named_without_what_else_the_decoder_knows_of_them() {
+    let mut damaged = odd("png-rgb.png").to_vec();
+    // The last byte of the checksum of the header.
+    damaged[32] ^= 1;
+    let error = decode(&damaged).unwrap_err().to_string();
+    assert!(error.contains("while decoding IHDR chunk") && !error.contains('{'), "{error}");
+}
+
 #[test]
 fn what_is_transparent_gets_white_behind_it() {
     let made = ImageTransform { flatten: true, ..ImageTransform::default() }

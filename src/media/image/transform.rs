@@ -126,7 +126,7 @@ impl ImageTransform {
         if self.leaves(&opened) {
             sniff::format(bytes).map_err(ImageError::Other)?;
         } else {
-            opened.check_end()?;
+            opened.check_whole()?;
         }
         Ok(opened.facts())
     }
