@@ -356,8 +356,11 @@ fn held(value: &Value) -> Option<&'static str> {
         Value::Array(items) => items.iter().find_map(held),
         Value::Object(fields) => {
             let mut places = CLIP.iter().filter_map(|name| fields.get(*name)).peekable();
-            let is_held =
-                if places.peek().is_some() { places.any(|place| held(place).is_some()) } else { !fields.is_empty() };
+            let is_held = if places.peek().is_some() {
+                places.any(|place| held(place).is_some())
+            } else {
+                !fields.is_empty()
+            };
             is_held.then_some("structures")
         }
     }
@@ -448,7 +451,8 @@ mod tests {
     fn a_column_whose_audio_is_null_is_none_with_audio() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("a.wav"), wav(1.0, 8000)).unwrap();
-        let row = r#"{"context": {"audio": "a.wav", "text": null}, "answer": {"audio": null, "text": "Yes."}}"#;
+        let row =
+            r#"{"context": {"audio": "a.wav", "text": null}, "answer": {"audio": null, "text": "Yes."}}"#;
         std::fs::write(dir.path().join("test.jsonl"), row).unwrap();
         let mut surveyor = Surveyor::new(None);
         surveyor.add(&Dataset::open(dir.path(), None).unwrap(), |_| {}).unwrap();
