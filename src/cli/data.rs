@@ -241,6 +241,10 @@ fn table(place: &Place, survey: &Survey) -> String {
     }
     let published = match &survey.differs {
         None => "nothing is known to compare with".to_owned(),
+        // Nobody knows what rows that cannot be read would be.
+        Some(differs) if differs.is_empty() && survey.unreadable > 0 => {
+            format!("no difference in the rows that can be read; {} cannot", survey.unreadable)
+        }
         Some(differs) if differs.is_empty() => "no difference".to_owned(),
         Some(differs) => differs.join("; "),
     };

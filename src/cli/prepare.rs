@@ -77,6 +77,9 @@ pub(super) fn prepare(args: &PrepareArgs) -> Result<u8, Failure> {
     let todo: Vec<_> = plan.sets.iter().filter(|set| set.done.is_none()).collect();
     let bytes: u64 = todo.iter().map(|set| set.bytes()).sum();
     let mut lines = String::new();
+    for note in &plan.notes {
+        let _ = writeln!(lines, "note: {note}");
+    }
     if !todo.is_empty() {
         let _ = writeln!(
             lines,

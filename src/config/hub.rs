@@ -9,6 +9,9 @@ use std::time::Duration;
 use super::env;
 use super::secret::ApiKey;
 
+/// Where GitHub itself serves raw files of repositories.
+pub const GITHUB_RAW: &str = "https://raw.githubusercontent.com";
+
 /// Where files come from and go to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HubSettings {
@@ -121,7 +124,7 @@ fn settings_from(
         token: token.map(ApiKey::new),
         cache: path(env::HF_HUB_CACHE).unwrap_or_else(|| hub_home.join("hub")),
         offline: on(env::HF_HUB_OFFLINE),
-        github: base(env::HARNESS_GITHUB_RAW, "https://raw.githubusercontent.com")?,
+        github: base(env::HARNESS_GITHUB_RAW, GITHUB_RAW)?,
         mirrors: mirrors(&look_up(env::HARNESS_MIRRORS).unwrap_or_default())?,
         http_proxy: any_case(env::HTTP_PROXY).or_else(|| all_proxy.clone()).map(ApiKey::new),
         https_proxy: any_case(env::HTTPS_PROXY).or(all_proxy).map(ApiKey::new),

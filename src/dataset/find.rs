@@ -207,8 +207,16 @@ fn split_of_dict(folder: &Path, choice: &Choice<'_>) -> Result<PathBuf, DatasetE
         );
         return Err(DatasetError::Damaged { path, reason });
     }
-    names::within(folder, wanted)
-        .map_err(|e| DatasetError::Damaged { path, reason: format!("names a split outside its folder: {e}") })
+    let damaged = |reason: String| DatasetError::Damaged { path: path.clone(), reason };
+    let place = names::within(folder, wanted)
+        .map_err(|e| damaged(format!("names a split outside its folder: {e}")))?;
+    if !place.join("state.json").is_file() {
+        return Err(damaged(format!(
+            "names the split `{wanted}`, and no state.json is in the folder `{wanted}` beside it: get that folder again, or \
+             name the folder of another split itself as `data`"
+        )));
+    }
+    Ok(place)
 }
 
 /// The shards of a folder that `save_to_disk` wrote.

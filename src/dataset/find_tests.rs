@@ -71,6 +71,8 @@ fn saved_folders_name_their_shards() {
     let error = |choice| find(dir.path(), &choice).unwrap_err().to_string();
     let other = Choice { split: Some("valid"), ..Choice::default() };
     assert!(error(other).contains("has no split `valid`, only train, test"));
+    let train = Choice { split: Some("train"), ..Choice::default() };
+    assert!(error(train).contains("names the split `train`, and no state.json is in the folder `train`"));
     state(r#"{"_data_files": [{"filename": "../../../etc/passwd"}]}"#);
     assert!(error(Choice::default()).contains("nothing outside it is read"));
     state(r#"{"_data_files": [{"filename": "none.arrow"}]}"#);

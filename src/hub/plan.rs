@@ -20,10 +20,14 @@ use super::sink::{Check, Sums};
 use super::store::{Hub, Listing, Lookup};
 use super::{Observer, disk, look};
 use crate::benchmark::sources::{HubKind, Origin, SourceFile, SourcePart, Sources, Unpack};
+use crate::config::env;
+use crate::config::hub::GITHUB_RAW;
 use crate::types::size;
 
 /// Sizes that are asked for at once.
 const ASKED: usize = 8;
+/// Files that a note names.
+const NAMED: usize = 4;
 
 /// What is to be done.
 #[derive(Clone, Debug)]
@@ -315,14 +319,16 @@ impl Planner<'_> {
             Origin::Https { base } => {
                 plan.from = base.clone();
                 plan.origin = base.clone();
-                self.of_web(&mut plan, base.trim_end_matches('/'), wanted).await?;
+                let base = base.trim_end_matches('/');
+                self.of_web(&mut plan, base, base, wanted).await?;
             }
             Origin::GitHub { repo, commit } => {
                 plan.from = format!("github.com/{repo} at {}", short(commit));
                 plan.origin = format!("github:{repo}@{commit}");
                 plan.commit = Some(commit.clone());
                 let base = format!("{}/{repo}/{commit}", self.hub.settings().github);
-                self.of_web(&mut plan, &base, wanted).await?;
+                let published = format!("{GITHUB_RAW}/{repo}/{commit}");
+                self.of_web(&mut plan, &published, &base, wanted).await?;
             }
             Origin::Manual { .. } => {}
         }
@@ -452,14 +458,21 @@ impl Planner<'_> {
         }
     }
 
-    /// Plans files at an address, or at that of its mirror.
-    async fn of_web(&self, plan: &mut PartPlan, base: &str, wanted: Vec<Wanted>) -> Result<(), HubError> {
+    /// Plans files at an address, or at that of its mirror. `published` is the address that their publisher uses.
+    async fn of_web(
+        &self,
+        plan: &mut PartPlan,
+        published: &str,
+        base: &str,
+        wanted: Vec<Wanted>,
+    ) -> Result<(), HubError> {
         let mirrored = self.hub.settings().mirrored(base);
         // The host alone: an address may hold what is secret.
         let host = |url: Url| url.host_str().map(str::to_owned);
-        let via = if mirrored == base { None } else { Url::parse(&mirrored).ok().and_then(host) };
+        let via = if mirrored == published { None } else { Url::parse(&mirrored).ok().and_then(host) };
+        let variable = if mirrored == base { env::HARNESS_GITHUB_RAW } else { env::HARNESS_MIRRORS };
         let base = mirrored.as_str();
-        let mut unvouched = false;
+        let mut unvouched = Vec::new();
         for Wanted { file, set } in self.recorded(plan, wanted) {
             if file.path.contains('*') {
                 return Err(HubError::Choice(format!(
@@ -478,7 +491,9 @@ impl Planner<'_> {
                 Some(sha256) => Check::Sha256(sha256.to_ascii_lowercase()),
                 None => Check::None,
             };
-            unvouched |= check == Check::None;
+            if check == Check::None {
+                unvouched.push(stored.display().to_string());
+            }
             let path = self.folder.join(&stored);
             let left = self.record.at(&plan.origin, &stored);
             let rubbish = check == Check::None && left.is_some_and(|left| left.is_rubbish(self.folder));
@@ -518,9 +533,16 @@ impl Planner<'_> {
                 source: Source::Web { url, check, via: via.clone(), instead: rubbish },
             });
         }
-        if let Some(via) = via.filter(|_| unvouched) {
-            plan.notes
-                .push(format!("it comes via {via} (HARNESS_MIRRORS), and no published hash vouches for it"));
+        if let Some(via) = via.filter(|_| !unvouched.is_empty()) {
+            let more = match unvouched.len().saturating_sub(NAMED) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            unvouched.truncate(NAMED);
+            plan.notes.push(format!(
+                "it comes via {via} ({variable}), and no published hash vouches for {}{more}",
+                unvouched.join(", ")
+            ));
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::PrepareError;
 use super::counting::Counting;
-use super::files::{clear_out, sync_folder};
+use super::files::{clear_out, listed, sync_folder};
 use super::layout::Layout;
 use super::part;
 use super::pool::lock;
@@ -40,6 +40,9 @@ impl Work<'_> {
                 whole(&path, |write| rows.iter().try_for_each(write))?
             }
         };
+        // Before the list is written over.
+        let earlier = lock(&self.record).sets.get(name).map(|set| set.list);
+        let earlier = earlier.map(|list| listed(&self.plan.to, name, &list)).unwrap_or_default();
         let list = beside_and_synced(&list_path(&self.plan.to, name), &counting.list)?;
         sync_folder(&self.prepared)?;
         let set = SetRecord {
@@ -59,7 +62,8 @@ impl Work<'_> {
             sync_folder(&self.prepared)?;
         }
         // Only now: rows of an earlier source name them until then.
-        clear_out(&self.prepared.join(name), |file| counting.has(&format!("{FOLDER}/{name}/{file}")));
+        let is_named = |file: &str| counting.has(&format!("{FOLDER}/{name}/{file}"));
+        clear_out(&self.prepared.join(name), &earlier, is_named);
         // What could not be read is tried again from the first row of its part on; the other parts are kept for that.
         if counting.counts.faults == 0 {
             for journal in &under.journals {

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::PrepareError;
-use crate::dataset::prepared::FOLDER;
+use crate::dataset::prepared::{FOLDER, ListRecord, list_path};
+use crate::types::Digest;
 
 /// Tells files that are being written apart, within this process.
 static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -160,22 +161,28 @@ pub(super) fn sweep(folder: &Path) {
     }
 }
 
-/// Removes the files of a set's folder that were written here and that no row names any longer: they are of other sources.
-/// What a user put there stays.
-pub(super) fn clear_out(folder: &Path, is_named: impl Fn(&str) -> bool) {
-    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-        let Ok(name) = entry.file_name().into_string() else { continue };
-        if is_ours(&name) && !is_named(&name) {
-            let _ = std::fs::remove_file(entry.path());
-        }
-    }
+/// The files in the folder of a set that its list names, if it is the list that the record of the set tells of: those that
+/// an earlier call wrote.
+pub(super) fn listed(to: &Path, set: &str, record: &ListRecord) -> Vec<String> {
+    let text = std::fs::read(list_path(to, set)).ok();
+    let text = text.filter(|text| Digest::of(text) == record.blake3).unwrap_or_default();
+    let folder = format!("{FOLDER}/{set}/");
+    let lines = text.split(|byte| *byte == b'\n');
+    let named = lines.filter_map(|line| serde_json::from_slice::<(u64, String)>(line).ok());
+    let inside = named.filter_map(|(_, name)| Some(name.strip_prefix(folder.as_str())?.to_owned()));
+    inside.filter(|name| !name.contains(['/', '\\'])).collect()
 }
 
-/// Whether a file is called like those that are written here: `STEM-HASH.SUFFIX`.
-fn is_ours(name: &str) -> bool {
-    let hash = name.rsplit_once('.').and_then(|(stem, _)| stem.rsplit_once('-'));
-    let is_hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-    hash.is_some_and(|(_, hash)| hash.len() == 16 && hash.bytes().all(is_hex))
+/// Removes those of a set's earlier files that no row names any longer: they are of other sources. All else in the folder
+/// stays, however it is called: it was not written here.
+pub(super) fn clear_out(folder: &Path, earlier: &[String], is_named: impl Fn(&str) -> bool) {
+    for name in earlier.iter().filter(|name| !is_named(name)) {
+        let path = folder.join(name);
+        // What was put in the place of such a file is a user's too.
+        if std::fs::symlink_metadata(&path).is_ok_and(|found| found.is_file()) {
+            let _ = std::fs::remove_file(path);
+        }
+    }
 }
 
 #[cfg(test)]

@@ -35,6 +35,8 @@ pub struct Plan {
     pub sets: Vec<PlannedSet>,
     /// Why there is nothing to do: a sentence.
     pub nothing: Option<String>,
+    /// What should be known of the sets: sentences.
+    pub notes: Vec<String>,
     pub(super) record: Option<Record>,
 }
 
@@ -97,12 +99,15 @@ pub fn plan(asked: &Asked) -> Result<Plan, PrepareError> {
         to: to.clone(),
         sets: Vec::new(),
         nothing: None,
+        notes: Vec::new(),
         record,
     };
     match layout.look(&asked.data, &asked.languages)? {
         Look::Nothing(sentence) => plan.nothing = Some(sentence),
         Look::Sets(found) => {
             for set in found {
+                let others = set.sources.iter().filter_map(|source| layout.other_split(&source.dataset));
+                plan.notes.extend(others);
                 let mut sources = Vec::new();
                 for path in set.sources.iter().flat_map(|source| source.dataset.paths()) {
                     sources.push(SourceRecord::of(&asked.data, path).map_err(PrepareError::disk(path))?);

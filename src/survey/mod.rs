@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use crate::benchmark::sources::Expect;
 use crate::benchmark::{DataCheck, LookAtMedia as _};
 use crate::dataset::{Dataset, DatasetError};
-use crate::media::{self, Facts, MediaSource};
+use crate::media::{self, Cause, Facts, MediaSource};
 use crate::types::shown;
 
 pub use spoken::Spoken;
@@ -31,6 +31,8 @@ const NAMED: usize = 10;
 const LONG: f64 = 30.0;
 /// Keys whose text is the name of a clip or image, whatever it looks like.
 const MEDIA: [&str; 4] = ["audio", "image", "images", "wav"];
+/// Fields of a structure in which a clip may stand.
+const CLIP: [&str; 5] = ["audio", "wav", "array", "bytes", "path"];
 
 /// What is in data.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -149,7 +151,8 @@ impl Surveyor {
             *self.survey.by.entry(name.to_owned()).or_default().entry(value).or_default() += 1;
         }
         // Rows that hold all languages have a column for each.
-        for name in fields.iter().filter(|(_, value)| value.get("audio").is_some()).map(|(name, _)| name) {
+        let has_audio = |value: &Value| value.get("audio").is_some_and(|audio| !audio.is_null());
+        for name in fields.iter().filter(|(_, value)| has_audio(value)).map(|(name, _)| name) {
             let languages = self.survey.by.entry("column with audio".to_owned()).or_default();
             *languages.entry(name.clone()).or_default() += 1;
         }
@@ -182,6 +185,10 @@ impl Surveyor {
                 return;
             }
             if let Some(sentence) = data.odd_samples(name) {
+                // Nothing is wrong with a place that is null or empty, whatever the type of its column.
+                if source.read().is_err_and(|error| error.cause == Cause::Nothing) {
+                    return;
+                }
                 self.survey.broken += 1;
                 return self.problem(format!("{}: {sentence}", shown(name)));
             }
@@ -193,13 +200,13 @@ impl Surveyor {
             return;
         }
         let rated = || named || fields.keys().any(|key| key.ends_with("rate"));
-        let numbers = |name: &str| fields.get(name).is_some_and(is_numbers);
-        if numbers("wav") || (numbers("array") && rated()) {
+        let odd = |name: &str| fields.get(name).and_then(unread);
+        if let Some(what) = odd("wav").or_else(|| odd("array").filter(|_| rated())) {
             self.survey.broken += 1;
             let row = self.survey.rows;
             return self.problem(format!(
-                "row {row}: numbers where a clip should be named; samples are read from Parquet and Arrow files \
-                 where `sampling_rate` stands beside `wav` or `array`"
+                "row {row}: {what} where a clip should be named; samples are read from Parquet and Arrow files \
+                 where `sampling_rate` stands beside `wav` or `array`, as floats or 16-bit integers"
             ));
         }
         // A structure of the `datasets` library: the bytes go before the path.
@@ -324,10 +331,39 @@ impl Surveyor {
     }
 }
 
-/// Whether a value is a list of numbers, or of such lists: samples that no dataset took for a clip.
-fn is_numbers(value: &Value) -> bool {
-    let first = value.as_array().and_then(|items| items.first());
-    first.is_some_and(|item| item.is_number() || is_numbers(item))
+/// Of a list that no dataset took for a clip and that names none: what it holds. `None` for other values, and for lists that
+/// hold nothing.
+fn unread(value: &Value) -> Option<&'static str> {
+    if value.is_array() && !is_name(value) { held(value) } else { None }
+}
+
+/// Whether a clip is named in a value, in any of the ways that are followed.
+fn is_name(value: &Value) -> bool {
+    match value {
+        Value::String(text) => !text.trim().is_empty(),
+        Value::Array(items) => items.iter().any(is_name),
+        Value::Object(fields) => CLIP.iter().any(|name| fields.get(*name).is_some_and(is_name)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+/// What a value that names no clip holds in place of one; `None` where it is null or empty.
+fn held(value: &Value) -> Option<&'static str> {
+    match value {
+        Value::Null | Value::String(_) => None,
+        Value::Bool(_) => Some("booleans"),
+        Value::Number(_) => Some("numbers"),
+        Value::Array(items) => items.iter().find_map(held),
+        Value::Object(fields) => {
+            let mut places = CLIP.iter().filter_map(|name| fields.get(*name)).peekable();
+            let is_held = if places.peek().is_some() {
+                places.any(|place| held(place).is_some())
+            } else {
+                !fields.is_empty()
+            };
+            is_held.then_some("structures")
+        }
+    }
 }
 
 #[cfg(test)]
@@ -389,6 +425,39 @@ mod tests {
         let survey = surveyor.finish();
         assert_eq!((survey.audio.files, survey.missing, survey.broken), (1, 9, 4), "{:?}", survey.problems);
         assert!(survey.problems[0].starts_with("row 2: null where a clip or image should be named"));
+    }
+
+    #[test]
+    fn lists_that_are_no_samples_are_broken_and_empty_ones_are_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let rows = [
+            r#"{"audio": {"wav": [true, false], "sampling_rate": 16000}}"#,
+            r#"{"audio": {"array": [{"value": 0.5}], "sampling_rate": 16000}}"#,
+            r#"{"audio": {"wav": [null, {"left": 0.5, "right": 0.5}]}}"#,
+            r#"{"audio": {"array": [], "sampling_rate": 16000}}"#,
+            r#"{"audio": {"array": [[]], "sampling_rate": 16000}}"#,
+            r#"{"array": [true], "size": 1}"#,
+        ];
+        std::fs::write(dir.path().join("test.jsonl"), rows.join("\n")).unwrap();
+        let mut surveyor = Surveyor::new(None);
+        surveyor.add(&Dataset::open(dir.path(), None).unwrap(), |_| {}).unwrap();
+        let survey = surveyor.finish();
+        assert_eq!((survey.rows, survey.broken), (6, 3), "{:?}", survey.problems);
+        assert!(survey.problems[0].starts_with("row 1: booleans where a clip should be named"));
+        assert!(survey.problems[1].starts_with("row 2: structures where a clip should be named"));
+    }
+
+    #[test]
+    fn a_column_whose_audio_is_null_is_none_with_audio() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("a.wav"), wav(1.0, 8000)).unwrap();
+        let row =
+            r#"{"context": {"audio": "a.wav", "text": null}, "answer": {"audio": null, "text": "Yes."}}"#;
+        std::fs::write(dir.path().join("test.jsonl"), row).unwrap();
+        let mut surveyor = Surveyor::new(None);
+        surveyor.add(&Dataset::open(dir.path(), None).unwrap(), |_| {}).unwrap();
+        let by = surveyor.finish().by;
+        assert_eq!(by["column with audio"], BTreeMap::from([("context".to_owned(), 1)]));
     }
 
     #[test]

@@ -199,7 +199,7 @@ fn two_versions_of_a_plain_file_are_never_put_together() {
             let mut sink = Vec::new();
             let _ = std::io::Read::read_to_end(&mut stream, &mut sink);
         }
-        scene.fetch(&[]).exits_with(0).prints("not verified, no published hash: f.bin");
+        scene.fetch(&[]).exits_with(0).prints("not verified, no published hash: f.bin via 127.0.0.1");
         assert_eq!(scene.data("f.bin").unwrap(), new, "told {told}");
     }
 }

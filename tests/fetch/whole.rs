@@ -72,7 +72,7 @@ fn everything_comes_once_and_is_recorded() {
     run(&[])
         .exits_with(0)
         .prints("9 files")
-        .prints("note: it comes via 127.0.0.1 (HARNESS_MIRRORS), and no published hash vouches for it")
+        .prints("note: it comes via 127.0.0.1 (HARNESS_MIRRORS), and no published hash vouches for lang/eng.bin, lang/fra.bin")
         .prints("not verified, no published hash: lang/eng.bin via 127.0.0.1, lang/fra.bin via 127.0.0.1")
         .prints("by hand: wiki, pages: begin at https://drive.example/1; download wiki.zip");
     assert_eq!(scene.data("data/large.bin"), Some(large.clone()));

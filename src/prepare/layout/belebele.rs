@@ -170,8 +170,9 @@ fn clips(
     store: &mut Store,
 ) -> Result<Value, PrepareError> {
     let one = std::slice::from_ref(value);
+    let nothing = value.is_null() || value.as_str().is_some_and(str::is_empty);
     let items = match value {
-        Value::Null => {
+        _ if nothing => {
             store.absent += u64::from(with_origin);
             return Ok(Value::Null);
         }
@@ -185,12 +186,13 @@ fn clips(
     };
     let mut out = Vec::new();
     for (number, item) in items.iter().enumerate() {
+        // Before its name is looked for: that may be an empty one.
+        if is_absent(item) {
+            store.absent += 1;
+            continue;
+        }
         let Some(name) = name_in(item) else {
-            if is_absent(item) {
-                store.absent += 1;
-            } else {
-                store.problems.push(no_recording(place, item));
-            }
+            store.problems.push(no_recording(place, item));
             continue;
         };
         let stem = if with_origin || items.len() > 1 { format!("{stem}-{number}") } else { stem.to_owned() };

@@ -59,6 +59,17 @@ pub(super) fn look(data: &Path) -> Result<Look, PrepareError> {
     Ok(Look::Sets(vec![Found { name: "test".to_owned(), sources }]))
 }
 
+/// That the rows are of another split than `test`, whose name the set has all the same: a sentence.
+pub(super) fn other_split(dataset: &Dataset) -> Option<String> {
+    let split = dataset.index().parent()?;
+    let folder = split.parent().filter(|folder| folder.join("dataset_dict.json").is_file())?;
+    let name = split.file_name()?.to_string_lossy();
+    (name != "test").then(|| {
+        let folder = folder.display();
+        format!("the rows of {folder} are of its split `{name}`, and are taken as the set `test`")
+    })
+}
+
 pub(super) fn row(row: &Map<String, Value>, at: At<'_>, store: &mut Store) -> Result<Made, PrepareError> {
     let found = |paths: &[&str]| first(row, paths).and_then(text);
     let id = found(&["id", "index", "other_attributes.id", "other_attributes.index"]);

@@ -122,6 +122,11 @@ impl Layout {
         if self == Self::Belebele { belebele::sentences(row) } else { None }
     }
 
+    /// That rows are of another split than the one that their set is called by: a sentence.
+    pub(super) fn other_split(self, dataset: &Dataset) -> Option<String> {
+        if self == Self::CpBench { cp_bench::other_split(dataset) } else { None }
+    }
+
     /// Puts rows together that belong together, where they must be; `None` where each stands for itself.
     pub(super) fn joins(self) -> Option<Join> {
         (self == Self::Ccfqa).then_some(ccfqa::join as Join)
