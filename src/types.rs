@@ -180,6 +180,15 @@ pub fn counted(names: &BTreeMap<String, u64>) -> String {
     names.iter().map(|(name, count)| format!("{name} ({count})")).collect::<Vec<_>>().join(", ")
 }
 
+/// The first names of many, and how many more there are: `a, b and 3 more`.
+pub fn listed(names: &[String], most: usize) -> String {
+    let first = names.get(..most).unwrap_or(names).join(", ");
+    match names.len().saturating_sub(most) {
+        0 => first,
+        more => format!("{first} and {more} more"),
+    }
+}
+
 /// Which image.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImageRef {

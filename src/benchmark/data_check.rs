@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use serde_json::Value;
 
 use super::sources::{Expect, Gold};
-use crate::types::{Digest, shown};
+use crate::types::{Digest, listed, shown};
 
 /// Differences of one column that are told one by one.
 const TOLD: usize = 3;
@@ -372,14 +372,7 @@ fn differences(
         .filter(|value| of(found, value) != of(expected, value))
         .map(|value| format!("{value} {} instead of {}", of(found, value), of(expected, value)))
         .collect();
-    let more = differ.len().saturating_sub(TOLD);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    (!differ.is_empty()).then(|| {
-        format!(
-            "rows by {column}: {}{more}",
-            differ.iter().take(TOLD).cloned().collect::<Vec<_>>().join(", ")
-        )
-    })
+    (!differ.is_empty()).then(|| format!("rows by {column}: {}", listed(&differ, TOLD)))
 }
 
 /// `1,000`

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::check_media::{self, Lines, Look, Sight};
+use super::check_media::{self, Lines, Look, SHOWN, Sight};
 use super::exit::{self, Failure};
 use super::progress::plural;
 use super::{CheckArgs, cascade, judge, open, print, probe, replay, temperature, weights};
@@ -15,9 +15,6 @@ use crate::run::plan::{Plan, Recipe, Requests, Section};
 use crate::run::score::draw_in_words;
 use crate::run::transcripts::TranscriptPlan;
 use crate::types::{Generation, Response};
-
-/// Problems of one kind that are shown; the rest is counted.
-pub(super) const SHOWN: usize = 10;
 
 /// `harness check CONFIG`
 pub(super) fn check(args: &CheckArgs) -> Result<u8, Failure> {

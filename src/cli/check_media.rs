@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, HashSet};
 use std::fmt::Display;
 use std::hash::Hash;
 
-use super::check::SHOWN;
 use super::exit::Failure;
 use super::progress::plural;
 use super::run::transform_of;
@@ -15,6 +14,9 @@ use crate::media::{self, ImageFacts, ImageTransform, MediaSource};
 use crate::model::{AudioNeed, ImageNeed, MediaLimits, PatchNeed};
 use crate::run::plan::Requests;
 use crate::types::{AudioSource, Window, shown};
+
+/// Problems of one kind that are shown; the rest is counted.
+pub(super) const SHOWN: usize = 10;
 
 /// Media inside the data's files that are looked at in each section: they are read to be looked at, and a few tell as much
 /// as a million.

@@ -381,8 +381,7 @@ impl Batch<'_> {
 /// The predictions by their ids, in the order of the gold. Takes 33 bytes a row, and the bytes of one batch.
 fn by_id(asked: &Predictions<'_>, gold: &Path) -> Result<Box<dyn SubmissionScorer>, Failure> {
     for path in [asked.file, gold] {
-        let kind = std::fs::metadata(path).map_err(|e| failure(format!("{}: {e}", path.display())))?;
-        if !kind.is_file() {
+        if !is_file(path) {
             return Err(failure(format!(
                 "{}: can be read only once, and the predictions are not in the order of the gold, row by row: save it to a \
                  file, and name that",

@@ -236,7 +236,7 @@ fn check(
         return Err(damaged("is not the file that was prepared (its size is another)".to_owned()));
     }
     // Rows that were edited may have the size of those that were written, and would pass for the published data.
-    if hash_of(&path)? != set.blake3 {
+    if !has_hash(&path, set.blake3)? {
         return Err(damaged("is not the file that was prepared (its content is another)".to_owned()));
     }
     // A source that is gone made room; one that is another has other rows.
@@ -254,11 +254,16 @@ fn check(
     Ok(path)
 }
 
-fn hash_of(path: &Path) -> Result<Digest, DatasetError> {
+/// The hash of what a file holds.
+pub fn hash_of(path: &Path) -> std::io::Result<Digest> {
     let mut hasher = blake3::Hasher::new();
-    let read = std::fs::File::open(path).and_then(|file| hasher.update_reader(file).map(|_| ()));
-    read.map_err(|source| DatasetError::Io { path: path.to_owned(), source })?;
+    hasher.update_reader(std::fs::File::open(path)?)?;
     Ok(Digest(*hasher.finalize().as_bytes()))
+}
+
+fn has_hash(path: &Path, expected: Digest) -> Result<bool, DatasetError> {
+    let found = hash_of(path).map_err(|source| DatasetError::Io { path: path.to_owned(), source })?;
+    Ok(found == expected)
 }
 
 /// What counts here of the record beside rows of claims with their sentences, which lie in a folder of their own.
@@ -288,7 +293,7 @@ pub(super) fn check_claims(file: &Path) -> Result<(), DatasetError> {
     let Ok(record) = serde_json::from_slice::<ClaimsRecord>(&text) else { return Ok(()) };
     let written = record.facts.iter().find(|written| written.split == name);
     match written.and_then(|written| written.blake3) {
-        Some(blake3) if hash_of(file)? != blake3 => Err(DatasetError::Damaged {
+        Some(blake3) if !has_hash(file, blake3)? => Err(DatasetError::Damaged {
             path: file.to_owned(),
             reason: format!(
                 "is not the file that was prepared (its content is another): run `harness prepare {}` again as it was \

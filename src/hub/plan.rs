@@ -22,7 +22,7 @@ use super::{Observer, disk, look};
 use crate::benchmark::sources::{HubKind, Origin, SourceFile, SourcePart, Sources, Unpack};
 use crate::config::env;
 use crate::config::hub::GITHUB_RAW;
-use crate::types::size;
+use crate::types::{listed, size};
 
 /// Sizes that are asked for at once.
 const ASKED: usize = 8;
@@ -534,14 +534,9 @@ impl Planner<'_> {
             });
         }
         if let Some(via) = via.filter(|_| !unvouched.is_empty()) {
-            let more = match unvouched.len().saturating_sub(NAMED) {
-                0 => String::new(),
-                more => format!(" and {more} more"),
-            };
-            unvouched.truncate(NAMED);
             plan.notes.push(format!(
-                "it comes via {via} ({variable}), and no published hash vouches for {}{more}",
-                unvouched.join(", ")
+                "it comes via {via} ({variable}), and no published hash vouches for {}",
+                listed(&unvouched, NAMED)
             ));
         }
         Ok(())

@@ -14,7 +14,16 @@ mod wav;
 /// every request's key, so that answers to other features are never taken for answers to these.
 pub const PIPELINE: &str = "soxr_hq-1 logmel-1 wav16-1";
 
-/// The brands that files of HEIF images name first. What else is in the container that they share is sound or video.
+/// What a file is by its first bytes, if it is an image in the container that sound and video have too.
+fn boxed_image(head: &[u8]) -> Option<&'static str> {
+    let brand = head.get(8..12).filter(|_| head.get(4..8) == Some(b"ftyp"))?;
+    if [b"avif", b"avis"].iter().any(|name| brand == *name) {
+        return Some("an AVIF image");
+    }
+    HEIF_BRANDS.iter().any(|name| brand == *name).then_some("a HEIF image")
+}
+
+/// The brands that files of HEIF images name first.
 const HEIF_BRANDS: [&[u8; 4]; 12] = [
     b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"hevm", b"hevs", b"mif1", b"msf1", b"miaf",
     b"heif",

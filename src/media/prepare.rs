@@ -334,21 +334,15 @@ pub fn probe_image(
     need: &ImageNeed,
     transform: &ImageTransform,
 ) -> Result<ImageFacts, String> {
+    if *need == ImageNeed::None {
+        return Err(MediaError::NotSeen.to_string());
+    }
+    image_file(source)?;
     let probed = match need {
-        ImageNeed::None => return Err(MediaError::NotSeen.to_string()),
+        ImageNeed::Pixels(need) => probe_fit(&image_bytes(source)?, need, transform),
         // Of a file of its own the header is all that is read.
-        ImageNeed::File if transform.is_nothing() => {
-            image_file(source)?;
-            return image::probe_image(source);
-        }
-        ImageNeed::File => {
-            image_file(source)?;
-            transform.probe(&image_bytes(source)?)
-        }
-        ImageNeed::Pixels(need) => {
-            image_file(source)?;
-            probe_fit(&image_bytes(source)?, need, transform)
-        }
+        _ if transform.is_nothing() => return image::probe_image(source),
+        _ => transform.probe(&image_bytes(source)?),
     };
     probed.map_err(|error: ImageError| error.to_string())
 }

@@ -10,7 +10,7 @@ use crate::config::CascadeConfig;
 use crate::config::cascade::AsrLanguage;
 use crate::metric::edit::{ErrorRate, Normaliser, char_edits, word_edits};
 use crate::report::table::{Cell, Table};
-use crate::types::{Outcome, Tags};
+use crate::types::{Outcome, Tags, listed};
 
 /// What these figures stand under in place of a condition.
 pub const CONDITION: &str = "transcripts";
@@ -21,6 +21,9 @@ pub const CER: &str = "transcript_cer";
 
 /// How clips are counted whose language the recogniser was not told.
 const UNTOLD: &str = "untold";
+
+/// Languages that a sentence names.
+const NAMED: usize = 8;
 
 #[derive(Default)]
 struct Rates {
@@ -200,7 +203,7 @@ fn are_empty(transcripts: &[Transcript]) -> Option<String> {
         format!(
             "{empty} of {all} transcripts are empty ({}): the recogniser wrote nothing down, or what its server sent holds \
              no text; the questions were asked without these words",
-            listed(&many)
+            listed(&many, NAMED)
         )
     })
 }
@@ -208,16 +211,6 @@ fn are_empty(transcripts: &[Transcript]) -> Option<String> {
 /// A language as it stands in sentences.
 fn called(language: &str) -> &str {
     if language.is_empty() { "clips without a language" } else { language }
-}
-
-/// The first of many names, and how many more there are.
-fn listed(names: &[String]) -> String {
-    const MOST: usize = 8;
-    let first = names.iter().take(MOST).map(String::as_str).collect::<Vec<_>>().join(", ");
-    match names.len().saturating_sub(MOST) {
-        0 => first,
-        more => format!("{first} and {more} more"),
-    }
 }
 
 /// How the recogniser of a cascade was asked, for the foot of tables. `scores` are those of the table's section.
@@ -229,7 +222,7 @@ pub fn note(cascade: &CascadeConfig, scores: Option<&BenchmarkScores>) -> String
     let left = if untold.is_empty() {
         String::new()
     } else {
-        format!(" (left to the recogniser: {})", listed(&untold))
+        format!(" (left to the recogniser: {})", listed(&untold, NAMED))
     };
     format!(
         "transcripts: {}, language {}{left}, by {}, {}, at most {} tokens",

@@ -7,7 +7,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 
 use thiserror::Error;
 
-use crate::media::HEIF_BRANDS;
+use crate::media::boxed_image;
 
 /// Bytes that are looked at.
 const HEAD: usize = 512;
@@ -107,7 +107,6 @@ fn name(head: &[u8]) -> Result<Container, OtherFile> {
     use OtherFile::{Convertible, NotAudio};
 
     let at = |place: usize, bytes: &[u8]| head.get(place..).is_some_and(|rest| rest.starts_with(bytes));
-    let brand = |names: &[&[u8; 4]]| at(4, b"ftyp") && names.iter().any(|name| at(8, *name));
     let has = |bytes: &[u8]| head.windows(bytes.len()).any(|window| window == bytes);
     let two = |mask: u8, value: u8| at(0, &[0xff]) && head.get(1).is_some_and(|byte| byte & mask == value);
 
@@ -136,10 +135,8 @@ fn name(head: &[u8]) -> Result<Container, OtherFile> {
         Convertible("FLAC in an Ogg container", Some("ogg"))
     } else if at(0, b"OggS") {
         Convertible("an Ogg file", Some("ogg"))
-    } else if brand(&[b"avif", b"avis"]) {
-        NotAudio("an AVIF image")
-    } else if brand(&HEIF_BRANDS) {
-        NotAudio("a HEIF image")
+    } else if let Some(what) = boxed_image(head) {
+        NotAudio(what)
     } else if at(4, b"ftyp") {
         Convertible("an MP4 or M4A file", Some("m4a"))
     } else if at(0, &[0x1a, 0x45, 0xdf, 0xa3]) {
@@ -207,6 +204,8 @@ fn is_text(head: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use crate::media::HEIF_BRANDS;
+
     use super::*;
     use std::io::Cursor;
 

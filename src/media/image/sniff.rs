@@ -1,6 +1,6 @@
 //! What an image is, by its first bytes: names of files and headers of servers are never asked.
 
-use crate::media::HEIF_BRANDS;
+use crate::media::boxed_image;
 
 /// The name of the format of an image that can go on the wire as it is, or a sentence on what the file is instead.
 pub(in crate::media) fn format(bytes: &[u8]) -> Result<&'static str, String> {
@@ -71,7 +71,6 @@ pub(super) fn is_picture(bytes: &[u8]) -> bool {
 
 fn other(bytes: &[u8]) -> Option<Other> {
     let at = |place: usize, magic: &[u8]| bytes.get(place..).is_some_and(|rest| rest.starts_with(magic));
-    let brand = |names: &[&[u8; 4]]| at(4, b"ftyp") && names.iter().any(|name| at(8, *name));
     let text = || bytes.get(..512).unwrap_or(bytes).trim_ascii_start().to_ascii_lowercase();
     let what = if bytes.is_empty() {
         return Some(Other::NoFile("is empty (0 bytes): fetch or copy it again"));
@@ -85,10 +84,8 @@ fn other(bytes: &[u8]) -> Option<Other> {
         ));
     } else if text().starts_with(b"<svg") || (text().starts_with(b"<?xml") && find(&text(), b"<svg")) {
         "an SVG drawing"
-    } else if brand(&[b"avif", b"avis"]) {
-        "an AVIF image"
-    } else if brand(&HEIF_BRANDS) {
-        "a HEIF image"
+    } else if let Some(what) = boxed_image(bytes) {
+        what
     } else if at(0, b"II+\0") || at(0, b"MM\0+") {
         "a BigTIFF image"
     } else if at(0, b"\0\0\x01\0") && !at(4, b"ftyp") {

@@ -18,8 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::PrepareError;
 use crate::benchmark::cfever::NAME;
-use crate::dataset::prepared::SourceRecord;
-use crate::types::Digest;
+use crate::dataset::prepared::{SourceRecord, hash_of};
 use crate::wiki::{Index, Store, StoreBuilder, WikiError, build_index, dump};
 pub use bare::CLAIMS;
 use claims::{Facts, MissingGold, Wiki};
@@ -395,12 +394,6 @@ fn rows(
         done.rows.push(file(&facts));
     }
     Ok(())
-}
-
-fn hash_of(path: &Path) -> std::io::Result<Digest> {
-    let mut hasher = blake3::Hasher::new();
-    hasher.update_reader(File::open(path)?)?;
-    Ok(Digest(*hasher.finalize().as_bytes()))
 }
 
 fn count_lines(path: &Path) -> Result<u64, PrepareError> {
